@@ -122,7 +122,8 @@ def run_grade(args: argparse.Namespace) -> int:
             args.out.stat()  # tells of a name that no folder can have, before hours of grading
         if args.out.exists() and not args.out.is_dir():
             raise BadInputError(f"{args.out} is a file; give --out a folder")
-        some = {"jobs": args.jobs, "all_or_nothing": args.all_or_nothing, "leave_out": args.out}
+        nobodys = [path for path in (args.out, args.roster, args.weights) if path]
+        some = {"jobs": args.jobs, "all_or_nothing": args.all_or_nothing, "leave_out": nobodys}
         roster = read_roster(args.roster) if args.roster else None
         weights = read_weights(args.weights) if args.weights else None
         known = {"roster": roster, "weights": weights, "names": args.names, "similar": args.similar}
@@ -158,11 +159,13 @@ def run_grade(args: argparse.Namespace) -> int:
 
 def summary(marks: "Class") -> str:
     """The class in a few lines."""
+    from lplab.exercises.grading.gradebooks import remarks
+
     how = "each file is one student" if marks.each_file else "files in a folder of their own are one student"
     absent = sum(student.absent for student in marks.students)
     lines = [f"{len(marks.students) - absent} submissions, of which {len(marks.broken)} could not be read"]
     lines += [f"{absent} of the roster handed in nothing"] * (marks.roster is not None)
-    lines += [f"from {marks.files} files; {how}"]
+    lines += [f"from {marks.files} files; {how}", *remarks(marks)]
     for exercise in marks.exercises:
         answers = [mark for mark in marks.marks_of(exercise.id) if mark.lines]
         lines.append(f"{exercise.id} {exercise.title}: {sum(mark.passed for mark in answers)} of {len(answers)} pass")

@@ -10,16 +10,17 @@ import hashlib
 import json
 import os
 import sqlite3
+import unicodedata
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from pathlib import PurePath
 from typing import Any, overload
 
 from lplab.exercises.grading.marks import Mark, Student
-from lplab.exercises.grading.submissions import Submission
+from lplab.exercises.grading.submissions import Submission, clean
 from lplab.exercises.isolation.answers import Answer
 
 TABLES = """
@@ -27,12 +28,14 @@ CREATE TABLE answers (
     number INTEGER PRIMARY KEY, digest BLOB UNIQUE, exercise TEXT, function TEXT, source BLOB
 );
 CREATE TABLE files (
-    student BLOB, path BLOB, submission TEXT, name TEXT, place INTEGER, PRIMARY KEY (student, path)
+    student BLOB, path BLOB, submission TEXT, name TEXT, place INTEGER, aside INTEGER, PRIMARY KEY (student, path)
 ) WITHOUT ROWID;
 CREATE TABLE students (
-    number INTEGER PRIMARY KEY, folded TEXT, name TEXT, file TEXT, broken INTEGER, rest TEXT
+    number INTEGER PRIMARY KEY, folded TEXT, name TEXT, file TEXT, broken INTEGER, rest TEXT,
+    composed TEXT, rank INTEGER, owner BLOB
 );
 CREATE INDEX by_name ON students (folded, name, file);
+CREATE INDEX by_rank ON students (composed, rank);
 CREATE TABLE marks (
     exercise TEXT, student INTEGER, mark TEXT, PRIMARY KEY (exercise, student)
 ) WITHOUT ROWID;
@@ -42,7 +45,10 @@ CREATE TABLE given (
 """
 IN_ORDER = "folded, name, file, number"  # of students in the marks
 REST = ("notes", "problem", "predictions", "history", "id", "email", "place", "absent")  # of a student, as JSON
-COPIED = ("name", "predictions", "notes", "places", "history", "problem")  # of a submission, as JSON
+COPIED = (  # of a submission, as JSON
+    "name", "predictions", "notes", "places", "history", "problem", "is_claimed", "aside",
+)  # fmt: skip
+IN_ROSTER, NAMED, BROKEN, CLAIMED = range(4)  # what a student's name rests on, best first
 
 
 @dataclass(frozen=True)
@@ -80,8 +86,8 @@ class ClassOnDisk:
         kept = {name: getattr(one, name) for name in COPIED}
         kept["answers"] = {key: [self._number(key, answer) for answer in some] for key, some in one.answers.items()}
         kept["times"] = {key: [time and time.isoformat() for time in some] for key, some in one.times.items()}
-        row = (_bytes(file.student), _bytes(file.path), json.dumps(kept), file.name, file.place)
-        self.database.execute("INSERT INTO files VALUES (?, ?, ?, ?, ?)", row)
+        row = (_bytes(file.student), _bytes(file.path), json.dumps(kept), file.name, file.place, one.aside)
+        self.database.execute("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def files(self) -> Iterator[tuple[PurePath, list[OwnedFile]]]:
         """The files of each student, sorted."""
@@ -91,13 +97,22 @@ class ClassOnDisk:
                 _path(student),
                 [
                     OwnedFile(_path(student), _path(path), self._submission(text), name, place)
-                    for _, path, text, name, place in some
+                    for _, path, text, name, place, _ in some
                 ],
             )
 
     def file_count(self) -> int:
-        """How many files there are."""
-        return self.database.execute("SELECT count(*) FROM files").fetchone()[0]
+        """How many files there are, apart from those that are passed over or stand beside another one."""
+        return self.database.execute("SELECT count(*) FROM files WHERE NOT aside").fetchone()[0]
+
+    def handed_in(self) -> Iterator[tuple[str, str, str, str]]:
+        """Each file in order: its path, the student as the marks name one, "yes" or "no", and why it was not read."""
+        query = """SELECT path, submission, number, students.name, rank, composed, rest, file
+                   FROM files JOIN students ON owner = student ORDER BY student, path"""
+        for path, text, _, name, rank, composed, rest, file in self.database.execute(query):
+            one = json.loads(text)
+            shown = self.shown(name, composed, rank, json.loads(rest), file)
+            yield clean(_path(path).as_posix(), 300), shown, "no" if one["problem"] else "yes", one["problem"]
 
     def exercises(self) -> set[str]:
         """The ids of all exercises to which there is an answer."""
@@ -136,11 +151,29 @@ class ClassOnDisk:
 
     # ---- students with their marks -----------------------------------------------------------------------------------
 
-    def add_student(self, student: Student, answers: Mapping[str, Sequence[Answer]]) -> None:
-        """Keep a student, with the answers that were handed in."""
+    def add_student(
+        self,
+        student: Student,
+        answers: Mapping[str, Sequence[Answer]],
+        owner: PurePath | None = None,
+        is_claimed: bool = False,
+    ) -> None:
+        """Keep a student, with the answers that were handed in.
+
+        Args:
+            student: with the marks.
+            answers: by exercise.
+            owner: the student of the files, None where there are none.
+            is_claimed: only a report says the name. Another student of this name keeps it as it is.
+        """
         rest = json.dumps({name: getattr(student, name) for name in REST})
-        row = (student.name.casefold(), student.name, student.file, bool(student.problem), rest)
-        number = self.database.execute("INSERT INTO students VALUES (NULL, ?, ?, ?, ?, ?)", row).lastrowid
+        rank = CLAIMED if is_claimed else BROKEN if student.problem else NAMED
+        rank = rank if student.place is None else IN_ROSTER
+        row = (
+            student.name.casefold(), student.name, student.file, bool(student.problem), rest,
+            unicodedata.normalize("NFC", student.name), rank, owner and _bytes(owner),
+        )  # fmt: skip
+        number = self.database.execute("INSERT INTO students VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", row).lastrowid
         marks = [(key, number, json.dumps(vars(mark))) for key, mark in student.marks.items()]
         self.database.executemany("INSERT INTO marks VALUES (?, ?, ?)", marks)
         given = [(key, number, self._number(key, one)) for key, some in answers.items() for one in some]
@@ -157,6 +190,16 @@ class ClassOnDisk:
         )
         for student, some in groupby(rows, key=lambda row: row[0]):
             yield student, [self._answer(answer) for _, answer in some]
+
+    def shown(self, name: str, composed: str, rank: int, rest: Mapping[str, Any], file: str) -> str:
+        """The name for the marks: with id, e-mail or file behind it where somebody else has the name as well founded.
+
+        So a file that is added changes the name of nobody who has a better claim to it than that file.
+        """
+        query = "SELECT 1 FROM students WHERE composed = ? AND rank <= ? LIMIT 2"
+        several = len(self.database.execute(query, (composed, rank)).fetchall()) > 1
+        told_apart = rest["id"] or rest["email"] or file
+        return f"{name} ({told_apart})" if several and told_apart else name
 
     def who(self, number: int) -> tuple[str, str]:
         """Name and file of a student."""
@@ -201,19 +244,17 @@ class Students(Sequence[Student]):
         query = f"SELECT * FROM students {self._where} ORDER BY {IN_ORDER} LIMIT 1 OFFSET ?"
         return self._student(self._on_disk.database.execute(query, (places,)).fetchone())
 
-    def _student(self, row: tuple[int, str, str, str, bool, str]) -> Student:
-        """The student in a row; the id, or the file where there is none, is appended to a name that several have."""
-        number, folded, name, file, _, rest = row
+    def _student(self, row: tuple[int, str, str, str, bool, str, str, int, bytes]) -> Student:
+        """The student in a row, with the name that `ClassOnDisk.shown` gives."""
+        number, _, name, file, _, rest, composed, rank, _ = row
         read = self._on_disk.database.execute
         marks = {}
         for exercise in self._exercises:
             query = "SELECT mark FROM marks WHERE exercise = ? AND student = ?"
             marks[exercise] = _mark(read(query, (exercise, number)).fetchone()[0])
         kept: dict[str, Any] = json.loads(rest)
-        student = Student(name, file, marks, **{**kept, "notes": tuple(kept["notes"])})
-        if len(read("SELECT 1 FROM students WHERE folded = ? LIMIT 2", (folded,)).fetchall()) > 1:
-            return replace(student, name=f"{name} ({student.id or file})")
-        return student
+        shown = self._on_disk.shown(name, composed, rank, kept, file)
+        return Student(shown, file, marks, **{**kept, "notes": tuple(kept["notes"])})
 
 
 def _mark(text: str) -> Mark:

@@ -3,7 +3,8 @@
 Moodle reads back its own grading worksheet: the columns "Identifier", "Grade" and "Last modified (grade)" must be
 there (mod/assign/feedback/offline/importgradeslib.php). Canvas reads a gradebook whose first columns are those of its
 export, up to "Section", and then one column for each assignment; a row may give the points possible
-(lib/gradebook_importer.rb). For any other roster a table with e-mail and id is made, for the import of Moodle's
+(lib/gradebook_importer.rb). Headings are found whatever their capital letters and blanks: Moodle has written both
+"Maximum grade" and "Maximum Grade". For any other roster a table with e-mail and id is made, for the import of Moodle's
 gradebook. Who handed in nothing gets no zero: the cell holds what the roster has there, mostly nothing. Moodle skips a
 blank cell; Canvas would take one for the removal of a grade.
 """
@@ -15,8 +16,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from lplab.exercises.grading.marks import Class
-from lplab.exercises.grading.roster import CANVAS, MOODLE, Roster
+from lplab.exercises.grading.roster import CANVAS, MOODLE, Enrolled, Roster
+from lplab.exercises.grading.submissions import clean
 
+MOST_NAMES = 20  # that a line names
 POINTS_POSSIBLE = "    Points Possible"  # as Canvas writes it, in the column of names
 
 
@@ -43,13 +46,31 @@ def title_of(marks: Class) -> str:
 
 def _worksheet(marks: Class, roster: Roster, totals: Mapping[int | None, float]) -> list[list[Any]]:
     """Moodle's worksheet with its grades filled in, on its own scale; without comments, so that these stay."""
-    columns = [column for column in roster.columns if column != "Feedback comments"]
+    filled, comments = roster.column("grade"), roster.column("feedback comments")
+    columns = [column for column in roster.columns if column != comments]
     rows: list[list[Any]] = [columns]
     for place, student in enumerate(roster.students):
-        most = _number(student.row.get("Maximum grade", "")) or marks.most_points
+        most = _maximum(student, roster) or marks.most_points
         grade = _grade(totals.get(place), most / (marks.most_points or 1))
-        rows.append([grade if column == "Grade" and grade != "" else student.row[column] for column in columns])
+        rows.append([grade if column == filled and grade != "" else student.row[column] for column in columns])
     return rows
+
+
+def _maximum(student: Enrolled, roster: Roster) -> float:
+    """The maximum grade of a row of Moodle's worksheet, 0 if it has none."""
+    return _number(student.row.get(roster.column("maximum grade"), ""))
+
+
+def remarks(marks: Class) -> list[str]:
+    """What is to be known of the files to import: whose grades are not on the scale of the gradebook."""
+    if marks.roster is None or marks.roster.kind != MOODLE:
+        return []
+    if not marks.roster.column("maximum grade"):
+        return [f"moodle.csv: the roster has no column “Maximum grade”; grades are points of {marks.most_points:g}"]
+    names = [clean(one.name) for one in marks.roster.students if not _maximum(one, marks.roster)]
+    shown = ", ".join(names[:MOST_NAMES]) + f" and {len(names) - MOST_NAMES} more" * (len(names) > MOST_NAMES)
+    said = f"moodle.csv: no maximum grade can be read for {shown}; their grades are points of {marks.most_points:g}"
+    return [said] if names else []
 
 
 def _canvas(marks: Class, roster: Roster, totals: Mapping[int | None, float]) -> list[list[Any]]:
@@ -57,10 +78,10 @@ def _canvas(marks: Class, roster: Roster, totals: Mapping[int | None, float]) ->
 
     An assignment that the export has under this title keeps its heading, in which its number stands, and its scale.
     """
-    who = list(roster.columns[: roster.columns.index("Section") + 1])
+    who = list(roster.columns[: roster.columns.index(roster.column("section")) + 1])
     title = re.compile(re.escape(title_of(marks)) + r"( \(\d+\))?")
     column = next((column for column in roster.columns if title.fullmatch(column)), title_of(marks))
-    possible = next((row for row in roster.others if "points possible" in row["Student"].casefold()), {})
+    possible = next((row for row in roster.others if "points possible" in row[who[0]].casefold()), {})
     most = _number(possible.get(column, "")) or marks.most_points
     rows: list[list[Any]] = [[*who, column], [POINTS_POSSIBLE, *[""] * (len(who) - 1), most]]
     for place, student in enumerate(roster.students):
@@ -70,9 +91,16 @@ def _canvas(marks: Class, roster: Roster, totals: Mapping[int | None, float]) ->
 
 
 def _number(text: str) -> float:
-    """The number in a cell, whose decimal sign may be a comma; 0 if there is none."""
-    found = re.fullmatch(r"(\d+)(?:[.,](\d+))?", text)
-    return float(f"{found[1]}.{found[2] or 0}") if found else 0.0
+    """The number in a cell, whose decimal sign may be a comma; 0 if there is none.
+
+    Three digits behind a comma may be thousandths or thousands: that is no number that can be read.
+
+    >>> [_number(text) for text in ("100.00", "100,00", "1,000.00", "1 000,5", "1,000", "-")]
+    [100.0, 100.0, 1000.0, 1000.5, 0.0, 0.0]
+    """
+    digits = r"(\d+|\d{1,3}(?:[.,'’]\d{3})+(?=[.,]))(?:(?!,\d{3}$)[.,](\d+))?"
+    found = re.fullmatch(digits, "".join(text.split()))
+    return float(f"{re.sub(r'[^0-9]', '', found[1])}.{found[2] or 0}") if found else 0.0
 
 
 def _grade(total: float | None, scale: float = 1.0) -> float | str:

@@ -6,6 +6,7 @@ counts the computing of each answer alone.
 
 from __future__ import annotations
 
+import ast
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,25 +18,23 @@ from tqdm import tqdm
 from lplab.exercises.capstone.exercise import CapstoneJudge, judge_of
 from lplab.exercises.capstone.scoring import HELD_BACK_SEEDS
 from lplab.exercises.checks.judge import Judge, judge
-from lplab.exercises.checks.verdict import Verdict
+from lplab.exercises.checks.verdict import NOT_JUDGED, NOT_YET, Verdict
 from lplab.exercises.grading.class_on_disk import ClassOnDisk, OwnedFile, Students
+from lplab.exercises.grading.handed_in import HandedIn, find_files
 from lplab.exercises.grading.journal import Journal, Task
 from lplab.exercises.grading.judging import judge_all, most_answers, verdicts_of
 from lplab.exercises.grading.marks import MISSING, Class, Mark, Similar, Student, mark_of
-from lplab.exercises.grading.merging import as_one
+from lplab.exercises.grading.merging import as_one, listed
 from lplab.exercises.grading.owners import Owners, leads_outside
 from lplab.exercises.grading.roster import Roster
 from lplab.exercises.grading.similar import alike
-from lplab.exercises.grading.submissions import Submission, clean, read_submission
+from lplab.exercises.grading.submissions import Submission, clean, name_of, read_submission
 from lplab.exercises.grading.weights import Weights
 from lplab.exercises.grading.workers import dask_workers, threads
 from lplab.exercises.isolation import why_no_process
+from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model import catalogue
 from lplab.exercises.model.exercise import STAGES, Exercise
-
-READ = (".ipynb", ".json")
-REFUSED = (".py", ".pdf", ".html", ".htm", ".docx", ".zip", ".gz", ".tgz", ".tar", ".7z", ".rar")  # a row says why
-SKIPPED = ("__MACOSX", "__pycache__")
 
 
 def grade(
@@ -46,7 +45,7 @@ def grade(
     scheduler: str = "",
     all_or_nothing: bool = False,
     each_file: bool = False,
-    leave_out: Path | None = None,
+    leave_out: Path | Sequence[Path] | None = None,
     judged_by: Judge = judge,
     roster: Roster | None = None,
     weights: Weights | None = None,
@@ -69,7 +68,7 @@ def grade(
         scheduler: of a Dask cluster whose workers judge the answers, recipes apart; "" for this machine.
         all_or_nothing: only a pass gives points.
         each_file: every file is one student; by default the files in a folder below that of the class are one student.
-        leave_out: a folder that is not searched, where the marks go.
+        leave_out: a folder that is not searched, where the marks go, or several such folders and files.
         judged_by: judges one answer.
         roster: of the class; students without a submission are in the marks, too.
         weights: which exercises count, for how many points, until when.
@@ -96,7 +95,8 @@ def grade(
     folder, weights, jobs = Path(folder), weights or Weights(), jobs or os.cpu_count() or 1
     journal = Journal(None) if journal is None else journal
     with dask_workers(scheduler) if scheduler else threads(jobs) as workers:
-        on_disk = _read_class(folder, leave_out, Owners(folder, names), roster, each_file, one_student)
+        away = [leave_out] if isinstance(leave_out, Path) else leave_out or ()
+        on_disk = _read_class(folder, away, Owners(folder, names), roster, each_file, one_student)
         exercises = _exercises(labs, weights, on_disk)
         ids = [exercise.id for exercise in exercises]
         has_recipes = catalogue.CAPSTONE in ids and catalogue.CAPSTONE in on_disk.exercises()
@@ -112,17 +112,29 @@ def grade(
         tuple(exercises), Students(on_disk, ids), Students(on_disk, ids, only_broken=True), on_disk.marks_of,
         all_or_nothing, on_disk.file_count(), each_file, weights, roster,
         _alike(exercises, on_disk) if similar else None, journal.fence, capstone, judged, seconds,
-        journal.seeds if has_recipes else (),
+        journal.seeds if has_recipes else (), on_disk.handed_in,
     )  # fmt: skip
 
 
 def _read_class(
-    folder: Path, leave_out: Path | None, owners: Owners, roster: Roster | None, each_file: bool, one_student: bool
+    folder: Path,
+    away: Sequence[Path],
+    owners: Owners,
+    roster: Roster | None,
+    each_file: bool,
+    one_student: bool,
 ) -> ClassOnDisk:
     """All files of the class, each with its student; ValueError if there is none."""
-    on_disk, count = ClassOnDisk(), sum(1 for _ in find_files(folder, leave_out))
-    for path in tqdm(find_files(folder, leave_out), "reading", count, disable=None):
-        file = _owned(path, folder, owners, roster)
+    on_disk, count = ClassOnDisk(), sum(1 for _ in find_files(folder, away))
+    for found in tqdm(find_files(folder, away), "reading", count, disable=None):
+        inside = found.path.relative_to(folder)
+        if owners.wrote(inside) or (each_file and found.aside):
+            continue
+        try:
+            file = _owned(found, folder, owners, roster)
+        except Exception as error:  # one file must not stop a class
+            told = f"cannot be read; please report it: {type(error).__name__}: {clean(str(error))}"
+            file = OwnedFile(PurePath(inside.parts[0]), inside, Submission(clean(inside.as_posix()), problem=told))
         if each_file or one_student:
             file = replace(file, student=PurePath(folder.name) if one_student else file.path)
         on_disk.add_file(file)
@@ -148,75 +160,37 @@ def _exercises(labs: Sequence[str], weights: Weights, on_disk: ClassOnDisk) -> l
 def _submitted(on_disk: ClassOnDisk) -> Iterator[tuple[OwnedFile, PurePath, Submission]]:
     """For each student the last file, which says who it is, and path and contents of all files together."""
     for student, files in on_disk.files():
-        yield files[-1], *as_one(student, [(file.path, file.submission) for file in files])
+        path, one = as_one(student, [(file.path, file.submission) for file in files])
+        folders = {file.path.parent for file in files if not file.submission.problem}
+        outer = PurePath(os.path.commonpath(folders)) if len(folders) > 1 else PurePath()
+        if outer not in folders and outer.is_relative_to(student) and not files[-1].name:
+            named = listed(sorted({clean(folder.relative_to(outer).parts[0]) for folder in folders}))
+            hint = f"if the folders in {clean(outer.as_posix())} are students ({named}), grade that folder itself"
+            one = replace(one, notes=(*one.notes, hint))
+        yield files[-1], path, one
 
 
 def _tasks(one: Submission, ids: Sequence[str]) -> list[Task]:
     return [(key, answer) for key in sorted(set(ids) & set(one.answers)) for answer in one.answers[key]]
 
 
-def find_files(folder: Path, leave_out: Path | None = None) -> Iterator[Path]:
-    """The files that students may have handed in, sorted; hidden ones and ``leave_out`` apart. ValueError if none."""
-    if not folder.is_dir():
-        raise ValueError(f"there is no folder {folder}")
-    away = leave_out.resolve() if leave_out else None
-    found, open_folders = False, [iter(_entries(folder, away))]
-    while open_folders:
-        entry = next(open_folders[-1], None)
-        if entry is None:
-            open_folders.pop()
-            continue
-        if _is_handed_in(entry):
-            found = True
-            yield Path(entry.path)
-        if entry.is_dir(follow_symlinks=False):
-            open_folders.append(iter(_entries(Path(entry.path), away)))
-    if not found:
-        raise ValueError(f"there is no notebook (.ipynb) and no report (.json) in {folder}")
-
-
-def _entries(folder: Path, away: Path | None) -> list[os.DirEntry[str]]:
-    """What a folder holds, sorted; of files of other kinds only those that no notebook or report stands beside."""
-    try:
-        with os.scandir(folder) as entries:
-            shown = sorted((entry for entry in entries if _is_shown(entry.name)), key=lambda entry: entry.name)
-    except OSError:  # as where a zip has brought a folder that nobody can open
-        return []
-    shown = [entry for entry in shown if not entry.is_dir() or away is None or Path(entry.path).resolve() != away]
-    read = {PurePath(entry.name).stem for entry in shown if PurePath(entry.name).suffix.lower() in READ}
-    return [
-        entry
-        for entry in shown
-        if PurePath(entry.name).suffix.lower() not in REFUSED or entry.is_dir() or PurePath(entry.name).stem not in read
-    ]
-
-
-def _is_handed_in(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a file for which a student has a row; so is a folder that looks like a notebook."""
-    suffix = PurePath(entry.name).suffix.lower()
-    return suffix in READ or (suffix in REFUSED and not entry.is_dir())
-
-
-def _is_shown(name: str) -> bool:
-    return not name.startswith(".") and name not in SKIPPED
-
-
-def _owned(path: Path, folder: Path, owners: Owners, roster: Roster | None) -> OwnedFile:
+def _owned(found: HandedIn, folder: Path, owners: Owners, roster: Roster | None) -> OwnedFile:
     """Read one file. Its path alone says whose it is: what a report says of its name, anyone may have written."""
-    found, inside = _read(path, folder), path.relative_to(folder)
-    owner = owners.of(inside)
-    notes = found.notes + ("marked as late; when it was handed in is not known",) * owner.late
+    one, inside = _read(found, folder), found.path.relative_to(folder)
+    owner = owners.of(found.owner.relative_to(folder))
+    notes = owner.notes + one.notes + ("marked as late; when it was handed in is not known",) * owner.late
     if owner.others:
         notes += (f"handed in together with {', '.join(owner.others)}, who have no marks of their own here",)
     time, group, place = owner.time, owner.group, None
     if roster:
-        place = roster.find(owner.keys)
+        place, contradiction = roster.place_of(owner)
         if place is None:
-            notes += roster.remarks(owner.keys, found.name)
+            notes += (contradiction,) * bool(contradiction)
+            notes += roster.remarks(owner.keys, one.name if one.is_claimed else "")
         else:
             time, group = time or roster.students[place].submitted, PurePath(f"roster row {place:06}")
-    times = {key: (time,) * len(some) for key, some in found.answers.items()} if time else {}
-    return OwnedFile(group, inside, replace(found, notes=notes, times=times), owner.name, place)
+    times = {key: (time,) * len(some) for key, some in one.answers.items()} if time else {}
+    return OwnedFile(group, inside, replace(one, notes=notes, times=times), owner.name, place)
 
 
 def _known(student: Student, owned: OwnedFile, roster: Roster | None) -> Student:
@@ -227,7 +201,10 @@ def _known(student: Student, owned: OwnedFile, roster: Roster | None) -> Student
     if owned.place is None:
         return replace(student, notes=(*student.notes, "not in the roster"))
     known = roster.students[owned.place]
-    return replace(student, name=clean(known.name), id=clean(known.id), email=clean(known.email), place=owned.place)
+    notes = (*student.notes, *map(clean, known.notes))
+    return replace(
+        student, name=clean(known.name), id=clean(known.id), email=clean(known.email), place=owned.place, notes=notes
+    )
 
 
 def _alike(exercises: Sequence[Exercise], on_disk: ClassOnDisk) -> tuple[Similar, ...]:
@@ -244,24 +221,28 @@ def _alike(exercises: Sequence[Exercise], on_disk: ClassOnDisk) -> tuple[Similar
 
 
 def _absent(on_disk: ClassOnDisk, roster: Roster | None, exercises: Sequence[Exercise]) -> list[Student]:
-    """Those of the roster of whom there is no submission."""
+    """Those of the roster of whom there is no submission, and its rows that could not be read."""
     there = on_disk.submitted_places()
     blank = {exercise.id: Mark(exercise.id) for exercise in exercises}
+    if roster is None:
+        return []
     return [
-        Student(clean(known.name), "", blank, id=clean(known.id), email=clean(known.email), place=place, absent=True)
-        for place, known in enumerate(roster.students if roster else ())
+        Student(
+            clean(known.name), "", blank, tuple(map(clean, known.notes)), id=clean(known.id), email=clean(known.email),
+            place=place, absent=True,
+        )
+        for place, known in enumerate(roster.students)
         if place not in there
-    ]
+    ] + [Student(clean(text), "", blank, (clean(note),), absent=True) for text, note in roster.odd]  # fmt: skip
 
 
-def _read(path: Path, folder: Path) -> Submission:
-    if leads_outside(path, folder):
-        name = clean(path.relative_to(folder).with_suffix("").as_posix())
+def _read(found: HandedIn, folder: Path) -> Submission:
+    name = name_of(found.path.relative_to(folder))
+    if found.problem:
+        return Submission(name, problem=found.problem, aside=found.aside)
+    if leads_outside(found.path, folder):
         return Submission(name, problem="is a link that leaves the student's own folder")
-    found = read_submission(path, folder)
-    if path.suffix.lower() in READ or "unpack" in found.problem or not found.problem:
-        return found
-    return Submission(found.name, problem=f"is a {path.suffix.lower()} file; hand in the notebook or the report")
+    return read_submission(found.path, folder)
 
 
 # ---- from verdicts to marks ------------------------------------------------------------------------------------------
@@ -281,7 +262,9 @@ def _mark_class(
     for owned, path, one in _submitted(on_disk):
         verdicts = verdicts_of(_tasks(one, ids), journal)
         student = _student(str(path), one, exercises, verdicts, all_or_nothing, weights)
-        on_disk.add_student(_known(student, owned, roster), one.answers if similar else {})
+        is_claimed = one.is_claimed and not owned.name and owned.place is None
+        known = _known(student, owned, roster)
+        on_disk.add_student(known, one.answers if similar else {}, owned.student, is_claimed)
     for student in _absent(on_disk, roster, exercises):
         on_disk.add_student(student, {})
 
@@ -305,6 +288,8 @@ def _student(
             where = one.places[exercise.id][best]
             mark = mark_of(verdicts[exercise.id, answers[best]], where, all_or_nothing)
             marks[exercise.id] = _weighed(mark, exercise, weights, kept[best])
+            if exercise.is_repair and _is_untouched(answers[best], exercise):
+                marks[exercise.id] = replace(mark, status=NOT_YET, ring="", points=0.0)
             if days := weights.days_late(exercise.id, times[best]):
                 late = f"{days} day{'s' * (days > 1)} late, {1 - kept[best]:.0%} of its points taken off"
                 notes.append(f"{exercise.id}: {late}")
@@ -317,10 +302,20 @@ def _student(
         checked = one.history.get(exercise.id, {}).get("version")
         if checked and checked != exercise.version:
             notes.append(f"{exercise.id}: checked with version {checked}, graded with version {exercise.version}")
+    if unjudged := [key for key, mark in marks.items() if mark.status == NOT_JUDGED]:
+        notes.append(f"not judged: {', '.join(unjudged)}")
     if not one.problem and exercises and all(mark.status == MISSING for mark in marks.values()):
         notes.append("no answer to an exercise that is graded")
     path = clean(file.replace(os.sep, "/"), 300)
     return Student(one.name, path, marks, tuple(notes), one.problem, one.predictions, one.history)
+
+
+def _is_untouched(answer: Answer, exercise: Exercise) -> bool:
+    """Whether this is the function to be repaired as the lab gives it, which is no answer."""
+    try:
+        return ast.dump(ast.parse(answer.source)) == ast.dump(ast.parse(exercise.stub_source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
 
 
 def _weighed(mark: Mark, exercise: Exercise, weights: Weights, kept: float) -> Mark:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from lplab.exercises.model.exercise import STAGES, Exercise
 
 MISSING = "not handed in"
 OUTCOMES = (PASSED, *reversed(STAGES), NOT_YET, MISSING, NOT_JUDGED)  # how far an answer can get, best first
+UNMARKED = (MISSING, NOT_YET, NOT_JUDGED)  # without points: nothing was handed in, or nobody has judged it
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class Student:
     def remarks(self) -> str:
         """Problem and notes in one line."""
         if self.absent:
-            return MISSING
+            return "; ".join([MISSING, *self.notes])
         return "; ".join([f"the file {self.problem}"] * bool(self.problem) + list(self.notes))
 
 
@@ -131,6 +132,7 @@ class Class:
         capstone: has the field that recipes of the capstone were compared with; None where there was none.
         capstone_seeds: that recipes were scored with; empty where there was none.
         judged, judging_seconds: how many different answers were judged this time, and how long that took.
+        handed_in: each file, its student, whether it was read, and why not.
     """
 
     exercises: tuple[Exercise, ...]
@@ -148,6 +150,7 @@ class Class:
     judged: int = 0
     judging_seconds: float = 0.0
     capstone_seeds: tuple[int, ...] = ()
+    handed_in: Callable[[], Iterable[tuple[str, str, str, str]]] = tuple
 
     def points_of(self, exercise: Exercise) -> float:
         """The points for a pass of one exercise: those of the weights, or its own."""

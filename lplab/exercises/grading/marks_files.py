@@ -5,40 +5,46 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import tee
 from pathlib import Path
 from typing import Any, TextIO
+from unicodedata import normalize
 
 import lplab
-from lplab.exercises.grading.gradebooks import gradebooks
-from lplab.exercises.grading.marks import MISSING, Class, Mark, Similar, Student
+from lplab.exercises.grading.gradebooks import gradebooks, remarks
+from lplab.exercises.grading.marks import UNMARKED, Class, Mark, Similar, Student
 
 SCHEMA = 1
 BOM = "\ufeff"  # without it Excel takes UTF-8 for the encoding of Windows; the importer of Canvas refuses it
+MOST_CHARACTERS = 30_000  # of a cell: Excel takes 32,767
+MOST_BYTES = 120  # of the name of a form: a file system takes 255, one that encrypts 143
+DEVICES = re.compile(r"^(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)  # no names of files on Windows
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # what a formula begins with; also in full width
 DETAILS = (
     "student", "exercise", "title", "status", "ring", "misconception", "convention", "points", "of", "right", "total",
     "attempts", "hints", "solution_seen", "where", "message",
 )  # fmt: skip
+FILES = ("file", "student", "read", "why not")
 
 
 def write_marks(marks: Class, folder: Path) -> list[Path]:
     """Write all forms into a folder, which is made if needed, and return the files. OSError if that cannot be done.
 
-    What has a part for each student is written student by student.
+    What has a part for each student is written student by student. Each file is there whole, or as it was before.
     """
     from lplab.exercises.grading.overview import overview_page  # pages need jinja2
 
     forms = folder / "gradescope"
     forms.mkdir(parents=True, exist_ok=True)
-    files = [folder / name for name in ("marks.csv", "details.csv", "marks.json")]
+    files = [folder / name for name in ("marks.csv", "details.csv", "marks.json", "files.csv")]
     students, again = tee(marks.students)
     names = distinct_names(student.name for student in again if not student.absent)
     with ExitStack() as stack:
-        table, details, objects = (stack.enter_context(_opened(path)) for path in files)
+        table, details, objects, handed_in = [stack.enter_context(_opened(path)) for path in files]
         table.write(BOM + as_csv([_head(marks)]))
         details.write(BOM + as_csv([DETAILS]))
         frame = as_json({**_about(marks), "students": []}).removesuffix("[]\n}\n")
@@ -52,17 +58,29 @@ def write_marks(marks: Class, folder: Path) -> list[Path]:
                 with _opened(files[-1]) as form:
                     form.write(as_json(gradescope_object(student, marks)))
         objects.write("\n ]\n}\n")
+        handed_in.write(BOM + as_csv([FILES]))
+        for row in marks.handed_in():
+            handed_in.write(as_csv([row]))
     texts = {"overview.html": overview_page(marks), **{name: as_csv(rows) for name, rows in gradebooks(marks).items()}}
     if marks.similar is not None:
         texts["similar.csv"] = BOM + as_csv(_similar(marks.similar))
     for name, text in texts.items():
         with _opened(folder / name) as file:
             file.write(text)
-    return [*files[:3], *(folder / name for name in texts), *files[3:]]
+    return [*files[:4], *(folder / name for name in texts), *files[4:]]
 
 
-def _opened(path: Path) -> TextIO:
-    return path.open("w", encoding="utf-8", newline="")
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    """A file to write, which is put in its place when it is whole."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def as_csv(rows: Iterable[Iterable[Any]]) -> str:
@@ -84,6 +102,8 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.10g}"
     text = str(value)
+    if len(text) > MOST_CHARACTERS:  # a spreadsheet would write the rest over other cells
+        text = text[: MOST_CHARACTERS - 1] + "…"
     return f"'{text}" if isinstance(value, str) and text.startswith(FORMULAS) and text != "-" else text
 
 
@@ -93,8 +113,8 @@ def as_json(value: Any) -> str:
 
 
 def _points(mark: Mark) -> float | str:
-    """The points of a mark; an empty cell where nothing was handed in, which is not the same as a wrong answer."""
-    return "" if mark.status == MISSING else mark.points
+    """The points of a mark; an empty cell where there is no answer to mark, which is not the same as a wrong one."""
+    return "" if mark.status in UNMARKED else mark.points
 
 
 def _head(marks: Class) -> list[str]:
@@ -148,6 +168,7 @@ def _about(marks: Class) -> dict[str, Any]:
         "each_file": marks.each_file,
         "fence": marks.fence,
         "capstone_seeds": list(marks.capstone_seeds),
+        "remarks": remarks(marks),
         "exercises": [
             {"id": e.id, "version": e.version, "title": e.title, "points": marks.points_of(e)} for e in marks.exercises
         ],
@@ -200,17 +221,22 @@ def _gradescope_test(mark: Mark, title: str, max_score: float) -> dict[str, Any]
 
 
 def distinct_names(names: Iterable[str]) -> Iterator[str]:
-    """Names of files for names of students: safe on every system, no two the same.
+    """Names of files for names of students: safe on every system, no two the same, also where case counts for nothing.
 
     >>> list(distinct_names(["Ada/lab 1", "ada lab 1", "../..", "Zoë"]))
     ['Ada_lab_1', 'ada_lab_1-2', 'student', 'Zoë']
     """
     taken = set()
     for name in names:
-        plain = again = re.sub(r"[^\w.-]+", "_", name)[:80].strip("._-") or "student"
+        plain = re.sub(r"[^\w.-]+", "_", normalize("NFC", name))[:80].encode()[:MOST_BYTES].decode("utf-8", "ignore")
+        plain = again = DEVICES.sub(r"\1_\2", plain.strip("._-")) or "student"
         number = 1
-        while again.casefold() in taken:
+        while _folded(again) in taken:
             number += 1
             again = f"{plain}-{number}"
-        taken.add(again.casefold())
+        taken.add(_folded(again))
         yield again
+
+
+def _folded(name: str) -> str:
+    return normalize("NFC", normalize("NFD", name).casefold())

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import PurePath
 
-from lplab.exercises.grading.submissions import Submission, clean
+from lplab.exercises.grading.submissions import ADVICE, Submission, clean
 from lplab.exercises.isolation.answers import Answer
 
 SubmittedFile = tuple[PurePath, Submission]  # path from the folder of the class, and the contents
+MOST_NAMES = 20  # of files in a note; files.csv names all
+NOTHING = "holds nothing that can be graded"
 
 
 def as_one(student: PurePath, files: Sequence[SubmittedFile]) -> SubmittedFile:
@@ -22,32 +24,62 @@ def as_one(student: PurePath, files: Sequence[SubmittedFile]) -> SubmittedFile:
     >>> as_one(PurePath("bob.ipynb"), [(PurePath("bob.ipynb"), Submission("bob"))])[1].notes
     ()
     """
-    return files[0] if len(files) == 1 and files[0][0] == student else merged(student, files)
+    counted = [file for file in files if not file[1].aside] or files
+    return counted[0] if len(counted) == 1 and counted[0][0] == student else merged(student, counted)
 
 
 def merged(folder: PurePath, files: Sequence[SubmittedFile]) -> SubmittedFile:
     """The files of one folder as one submission: all their answers, and notes that say which file they are about."""
-    parts = [(clean(path.name), one) for path, one in files]
-    broken = [f"{file} {one.problem}" for file, one in parts if one.problem]
-    notes = [f"{len(parts)} files: {', '.join(file for file, _ in parts)}"] if len(parts) > 1 else []
-    names = sorted({one.name for path, one in files if one.name != clean(path.with_suffix("").as_posix())})
+    in_one_folder = len({path.parts[0] for path, _ in files}) == 1 and all(len(path.parts) > 1 for path, _ in files)
+    parts = [(clean(PurePath(*path.parts[in_one_folder:]).as_posix()), one) for path, one in files]
+    readable = [one for _, one in parts if not one.problem]
+    broken = _not_read(parts, ADVICE if readable else "")
+    count = f"{len(parts)} file{'s' * (len(parts) > 1)}"
+    read_first = sorted(parts, key=lambda part: bool(part[1].problem))
+    notes = [f"{count}: {listed([file for file, _ in read_first])}"] if len(parts) > 1 or broken else []
+    names = sorted({one.name for _, one in files if one.is_claimed})
     if len(names) > 1:
         notes.append(f"reports of different names: {', '.join(names)}; --each-file gives each its own row")
     notes += [f"{file}: {note}" if len(parts) > 1 else note for file, one in parts for note in one.notes]
     answers = _answers(parts)
-    readable = [one for _, one in parts if not one.problem]
     submission = Submission(
         name=clean(folder.as_posix()),
         answers={key: tuple(some) for key, some in sorted(answers.items())},
         predictions={key: guess for one in reversed(readable) for key, guess in one.predictions.items()},
-        notes=tuple(notes + [f"the file {line}" for line in broken] * bool(readable)),
+        notes=tuple(notes + broken * bool(readable)),
         places={key: tuple(some.values()) for key, some in sorted(answers.items())},
         history={key: past for one in reversed(readable) for key, past in one.history.items()},
-        problem="" if readable else parts[0][1].problem if len(parts) == 1 else "; ".join(broken),
+        problem="" if readable else parts[0][1].problem if len(parts) == 1 else f"{NOTHING}: {'; '.join(broken)}",
         times={key: tuple(_earliest(files, key, answer) for answer in some) for key, some in sorted(answers.items())},
     )
     in_it = all(path.is_relative_to(folder) for path, _ in files)
     return (folder if in_it and len(files) > 1 else files[0][0]), submission
+
+
+def _not_read(parts: Sequence[tuple[str, Submission]], needless: str) -> list[str]:
+    """Which files were not read and why, without a needless end; files of which the same is to be said share a line."""
+    told: dict[str, list[str]] = {}
+    for file, one in parts:
+        if one.problem:
+            told.setdefault(one.problem.removesuffix(needless), []).append(file)
+    lines = [
+        f"the file {files[0]} {problem}"
+        if len(files) == 1
+        else f"{len(files)} files were not read, as each of them {problem}: {listed(files)}"
+        for problem, files in told.items()
+    ]
+    more = sum(map(len, list(told.values())[MOST_NAMES:]))
+    return lines[:MOST_NAMES] + [f"{more} more files were not read (see files.csv)"] * bool(more)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names of files; of many the first ones.
+
+    >>> listed(["a", "b"]), listed(["a"] * 30)[-32:]
+    ('a, b', 'a, a and 10 more (see files.csv)')
+    """
+    more = f" and {len(names) - MOST_NAMES} more (see files.csv)" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
 
 
 def _earliest(files: Sequence[SubmittedFile], key: str, answer: Answer) -> datetime | None:

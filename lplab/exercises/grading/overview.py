@@ -11,7 +11,7 @@ import lplab
 from lplab.exercises.checks.verdict import NOT_JUDGED
 from lplab.exercises.grading.capstone_view import capstone_view
 from lplab.exercises.grading.html_pages import Bar, bars, histogram, render
-from lplab.exercises.grading.marks import MISSING, OUTCOMES, Class, Mark, Student
+from lplab.exercises.grading.marks import MISSING, OUTCOMES, UNMARKED, Class, Mark, Student
 from lplab.exercises.model.exercise import Exercise
 
 MAX_MISTAKES = 12  # frequent mistakes listed for an exercise
@@ -111,6 +111,6 @@ def overview_page(marks: Class) -> str:
         capstone=capstone_view(marks.capstone, marks.students) if marks.capstone and marks.capstone.field else None,
         signs=SIGNS,
         labels=LABELS,
-        missing=MISSING,
+        unmarked=UNMARKED,
         version=lplab.__version__,
     )

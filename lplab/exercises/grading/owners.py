@@ -1,28 +1,36 @@
 """Whose file it is: from its path, as learning systems name what they let an instructor download.
 
-Four forms are known. They are read by what the system itself writes, never by what a student may name: the first part
-of a path for Moodle, the names of the files beside each other for Canvas, the file of metadata for Gradescope, the
-folder ``submitted`` for nbgrader.
+Five forms are known. They are read by what the system itself writes, never by what a student may name: the first part
+of a path for Moodle and Sakai, the names of the files beside each other for Canvas, the file of metadata for
+Gradescope, the folder ``submitted`` for nbgrader. In any other class the first folder of a path is one student.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any
+from unicodedata import normalize
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from lplab.exercises.grading.submissions import clean
+from lplab.exercises.grading.submissions import clean, name_of
 
-MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)(?:_.*)?")
-CANVAS = re.compile(r"(?P<name>[^_]+)_(?P<late>LATE_)?(?P<id>\d+)_\d+_.+")
+MOODLE = re.compile(r"(?P<name>.+?)(?:_(?P<id>\d+))?_assignsubmission_(?:file|onlinetext)(?:_.*)?", re.DOTALL)
+CANVAS = re.compile(
+    r"(?P<name>.+?)_(?P<late>LATE_)?(?P<id>[1-9]\d*)_(?:(?P<attachment>[1-9]\d*)_.+|(?:text|link)\.html)", re.DOTALL
+)
+SAKAI, ATTACHMENTS = re.compile(r"(?P<name>.+)\((?P<id>[^()]+)\)", re.DOTALL), "Submission attachment(s)"
 METADATA = "submission_metadata.yml"  # of an export of Gradescope
 TIMESTAMP = "timestamp.txt"  # of nbgrader, beside the notebooks of one student
+MAX_TIMESTAMP = 200  # characters of it that are read
 PARTS = ("name", "id", "email")  # the groups that a pattern may have
+NOT_CANVAS = "is named as Canvas names files, and so are others that cannot all be Canvas's: it was joined with none"
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,8 @@ class Owner:
         time: when it was handed in, if that is known.
         late: whether the system marked it as late.
         others: names of those who handed it in together with the owner.
+        number: of the participant as the system counts, which stands in the system's own roster, too; else "".
+        notes: what is odd about it.
     """
 
     group: PurePath
@@ -44,6 +54,8 @@ class Owner:
     time: datetime | None = None
     late: bool = False
     others: tuple[str, ...] = ()
+    number: str = ""
+    notes: tuple[str, ...] = ()
 
 
 class Owners:
@@ -72,32 +84,78 @@ class Owners:
 
     def of(self, path: PurePath) -> Owner:
         """The owner of one file, by its path from the folder of the class."""
-        group = path.parent if path.parent.parts else path
         first = path.parts[0]
+        group = PurePath(first)
+        plain = Owner(group, keys=_plain_keys(path))
         if self.pattern is not None:
             found = self.pattern.search(path.as_posix())
-            return _by_pattern(found) if found else Owner(group, keys=_plain_keys(path))
+            return _by_pattern(found) if found else plain
         if first in self.submitters:
             return self.submitters[first]
         if moodle := MOODLE.fullmatch(first):
-            keys = (f"Participant {moodle['id']}", clean(moodle["name"]))
-            return Owner(PurePath(f"{moodle['name']}_{moodle['id']}"), keys[1], keys)
-        if len(path.parts) == 1 and (canvas := CANVAS.fullmatch(first)):
-            group, name = PurePath(f"{canvas['name']}_{canvas['id']}"), clean(canvas["name"])
-            return Owner(group, name, (canvas["id"], name), late=bool(canvas["late"]))
+            name, number = clean(moodle["name"]), f"Participant {moodle['id']}" if moodle["id"] else ""
+            group = PurePath(f"{normalize('NFC', moodle['name'])}_{moodle['id']}")
+            return Owner(group, name, tuple(filter(None, (number, name))), number=number)
+        if len(path.parts) == 1 and (canvas := _canvas(first)):
+            name = clean(canvas["name"])
+            owner = Owner(PurePath(f"{canvas['name']}_{canvas['id']}"), name, (canvas["id"], name))
+            if first in self._not_canvas:
+                return Owner(group, keys=owner.keys, number=canvas["id"], notes=(NOT_CANVAS,))
+            return Owner(owner.group, name, owner.keys, late=bool(canvas["late"]), number=canvas["id"])
+        if self.is_nbgrader and len(path.parts) > 1:
+            time = self._handed_in(PurePath(*path.parts[:2])) if len(path.parts) > 2 else None
+            return Owner(group, clean(first), (first,), time)
+        if (sakai := SAKAI.fullmatch(first)) and os.path.isdir(self.folder / first / ATTACHMENTS):
+            return Owner(group, clean(first), (clean(sakai["id"]), clean(sakai["name"])))
+        return plain
+
+    def wrote(self, path: PurePath) -> bool:
+        """Whether a file is one of the system, not of a student."""
         if self.is_nbgrader and len(path.parts) == 3:
-            time = _timestamp(self.folder / path.parent / TIMESTAMP)
-            return Owner(PurePath(first), clean(first), (first,), time)
-        return Owner(group, keys=_plain_keys(path))
+            return path.name == TIMESTAMP
+        return path.parts == (METADATA,) and bool(self.submitters)
+
+    @cached_property
+    def _not_canvas(self) -> set[str]:
+        """The files beside each other that are named as Canvas names files, where it cannot be Canvas who did.
+
+        Canvas gives each student one number, each file one of its own, and students have different names. Where all
+        names are the same (``week_10_2_ada.ipynb``), a number has two names, or a file has the number of another one,
+        somebody else has named them.
+        """
+        found = {name: canvas for name in os.listdir(self.folder) if (canvas := _canvas(name))}
+        names: dict[str, set[str]] = defaultdict(set)  # by the number of the student
+        for canvas in found.values():
+            names[canvas["id"]].add(canvas["name"])
+        files = Counter(canvas["attachment"] for canvas in found.values() if canvas["attachment"])
+        odd = {number for number, some in names.items() if len(some) > 1}
+        odd |= {canvas["id"] for canvas in found.values() if files[canvas["attachment"]] > 1}
+        if len(found) > 1 and len(set().union(*names.values())) == 1:
+            odd |= set(names)
+        return {name for name, canvas in found.items() if canvas["id"] in odd}
+
+    def _handed_in(self, folder: PurePath) -> datetime | None:
+        path = self.folder / folder / TIMESTAMP
+        return None if leads_outside(path, self.folder) else _timestamp(path)
+
+
+def _canvas(name: str) -> re.Match[str] | None:
+    """The parts of a name that Canvas may have given: it writes names of students in small letters."""
+    found = CANVAS.fullmatch(name)
+    return found if found and found["name"] == found["name"].lower() else None
 
 
 def _plain_keys(path: PurePath) -> tuple[str, ...]:
     """The name of the folder that a file is in, or of the file itself if it is in none, as ``lplab report`` makes it.
 
-    >>> _plain_keys(PurePath("s11/lab01.ipynb")), _plain_keys(PurePath("lplab-report_Ada_Lovelace.json"))
+    A browser counts the files of one name that it has saved.
+
+    >>> _plain_keys(PurePath("s11/lab01.ipynb")), _plain_keys(PurePath("lplab-report_Ada_Lovelace (1).json"))
     (('s11',), ('Ada_Lovelace',))
     """
-    return (path.parts[0] if len(path.parts) > 1 else path.stem.removeprefix("lplab-report_"),)
+    if len(path.parts) > 1:
+        return (path.parts[0],)
+    return (re.sub(r"\s*\(\d+\)$", "", name_of(path).removeprefix("lplab-report_")),)
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
@@ -117,34 +175,76 @@ def _by_pattern(found: re.Match[str]) -> Owner:
     return Owner(PurePath("_".join(known.values()).replace("/", "_") or "nobody"), name, tuple(known.values()))
 
 
+# ---- Gradescope's metadata -------------------------------------------------------------------------------------------
+
+
 def _submitters(path: Path) -> dict[str, Owner]:
-    """The owner of each folder of an export of Gradescope, as its file of metadata tells."""
+    """The owner of each folder of an export of Gradescope, as its file of metadata tells.
+
+    An entry that is not as Gradescope writes it costs the others nothing: its folder is a student without a name.
+    """
     import yaml  # for such an export alone
 
+    text = path.read_bytes().decode("utf-8-sig", "replace")
     try:
-        entries: Mapping[str, Mapping[str, Any]] = yaml.safe_load(path.read_text("utf-8"))
-        return {folder: _submitter(folder, entry) for folder, entry in entries.items()}
-    except (yaml.YAMLError, UnicodeDecodeError, AttributeError, KeyError, IndexError, TypeError) as problem:
-        raise ValueError(f"{path.name} is not as Gradescope writes it: {clean(str(problem))}") from None
+        pairs = list(_entries(yaml.compose(text, yaml.SafeLoader)))
+    except (yaml.YAMLError, RecursionError):  # then entry by entry: each begins at the beginning of a line
+        pairs = []
+        for block in re.split(r"^(?=[^\s#-])", text, flags=re.MULTILINE):
+            try:
+                pairs += _entries(yaml.compose(block, yaml.SafeLoader))
+            except (yaml.YAMLError, RecursionError):
+                pairs.append((block.partition(":")[0].strip("\"' \n"), None))
+    found = {folder: _submitter(folder, entry) for folder, entry in pairs}
+    if not found:
+        raise ValueError(f"{path.name} is not as Gradescope writes it: it has no entries")
+    return found
 
 
-def _submitter(folder: str, entry: Mapping[str, Any]) -> Owner:
-    first = entry[":submitters"][0]
-    known = [clean(str(first[key])) for key in (":sid", ":email", ":name") if first.get(key)]
-    time = entry.get(":created_at")
-    if isinstance(time, datetime) and time.tzinfo is None:
-        time = time.replace(tzinfo=UTC)
-    others = tuple(clean(str(one[":name"])) for one in entry[":submitters"][1:])
-    handed_in = time if isinstance(time, datetime) else None
-    return Owner(PurePath(folder), clean(str(first[":name"])), tuple(known), handed_in, others=others)
+def _entries(mapping: Any) -> Iterator[tuple[str, Any]]:
+    """The keys of a mapping in YAML and their values, which are not read yet."""
+    import yaml
+
+    if isinstance(mapping, yaml.MappingNode):
+        yield from ((str(key.value), value) for key, value in mapping.value)
+
+
+def _submitter(folder: str, node: Any) -> Owner:
+    import yaml
+
+    try:
+        entry = dict(_entries(node))  # of the other keys none is read
+        first, *rest = yaml.SafeLoader("").construct_document(entry[":submitters"])
+        known = [clean(str(first[key])) for key in (":sid", ":email", ":name") if first.get(key)]
+        name = clean(str(first.get(":name") or known[0]))
+        others = tuple(clean(str(one.get(":name") or one.get(":email"))) for one in rest)
+    except (yaml.YAMLError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as problem:
+        note = f"its entry in {METADATA} is not as Gradescope writes it ({type(problem).__name__})"
+        return Owner(PurePath(folder), keys=(folder,), notes=(note,))
+    time: datetime | None = None
+    notes: tuple[str, ...] = ()
+    if ":created_at" in entry:
+        try:
+            time = yaml.SafeLoader("").construct_document(entry[":created_at"])
+            time = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+        except (yaml.YAMLError, AttributeError, ValueError, OverflowError):  # a day alone, a 13th month, no time at all
+            time, notes = None, (f"its time in {METADATA} cannot be read",)
+    return Owner(PurePath(folder), name, tuple(known), time, others=others, notes=notes)
+
+
+# ---- files beside those of students ----------------------------------------------------------------------------------
 
 
 def _timestamp(path: Path) -> datetime | None:
     """The time in a file of nbgrader, such as "2026-10-05 12:30:00 UTC"; None if there is none that can be read."""
     try:
-        day, clock, *zone = path.read_text("utf-8").split()
-        return datetime.fromisoformat(f"{day} {clock}").replace(tzinfo=ZoneInfo(zone[0] if zone else "UTC"))
-    except (OSError, ValueError, ZoneInfoNotFoundError):
+        if not path.is_file():  # a pipe would be waited for
+            return None
+        with path.open(encoding="utf-8") as file:
+            day, clock, *zone = file.read(MAX_TIMESTAMP).split()
+        time = datetime.fromisoformat(f"{day} {clock}").replace(tzinfo=ZoneInfo(zone[0] if zone else "UTC"))
+        return time.astimezone(UTC)
+    except (OSError, ValueError, OverflowError, ZoneInfoNotFoundError):
         return None
 
 
@@ -155,7 +255,7 @@ def leads_outside(path: Path, folder: Path) -> bool:
     """
     parts = path.relative_to(folder).parts
     steps = [folder.joinpath(*parts[:count]) for count in range(1, len(parts) + 1)]
-    if not any(step.is_symlink() for step in steps):
+    if not any(os.path.islink(step) for step in steps):
         return False
     own = steps[0]
     inside = os.path.realpath(folder) + os.sep + own.name

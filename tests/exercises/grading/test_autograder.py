@@ -81,15 +81,18 @@ def test_a_submission_gets_its_results(autograder):
     found = results(autograder, **{"lab.ipynb": ONE, "deeper/again.ipynb": BOTH})
     assert found["score"] == 40 and [test["max_score"] for test in found["tests"]] == [10, 30]
     assert [test["status"] for test in found["tests"]] == ["passed", "passed"]
+    assert found["output"].startswith("2 files: deeper/again.ipynb, lab.ipynb")
     assert str(autograder) not in json.dumps(found)
 
 
 def test_a_submission_that_cannot_be_graded_gets_results_too(autograder):
     broken = results(autograder, **{"lab.ipynb": "{"})
     assert broken["score"] == 0 and "is no JSON" in broken["output"]
-    empty = results(autograder, **{"notes.txt": "hello"})
+    other = results(autograder, **{"notes.txt": "hello"})
+    assert other["score"] == 0 and other["output"].startswith("the file is a .txt file; hand in the notebook")
+    empty = results(autograder)
     assert empty["score"] == 0 and empty["output"].startswith("Nothing was graded: there is no notebook")
-    assert str(autograder) not in json.dumps(empty)
+    assert str(autograder) not in json.dumps([other, empty])
 
 
 def test_the_zip_holds_the_package_and_no_cache(autograder, tmp_path):

@@ -93,7 +93,7 @@ def test_marks_that_are_written_student_by_student_are_one_json_object(graded, t
     marks = json.loads(text)
     assert text == as_json(marks) and len(marks["students"]) == 30
     assert marks["fence"] and marks["capstone_seeds"] == [], "nobody handed in a recipe"
-    assert len(files) == 4 + 30 == len([path for path in tmp_path.rglob("*") if path.is_file()])
+    assert len(files) == 5 + 30 == len([path for path in tmp_path.rglob("*") if path.is_file()])
 
 
 def test_the_shares_are_those_of_a_class_and_the_seed_is_all(given):

@@ -155,7 +155,7 @@ def test_marks_do_not_depend_on_the_number_of_workers(made, out, tmp_path):
     write_marks(grade(made[0], jobs=1, each_file=True, judged_by=quick), tmp_path)
     one, four = tmp_path, out
     names = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
-    assert len(names) == 204 and names == sorted(path.relative_to(four) for path in four.rglob("*") if path.is_file())
+    assert len(names) == 205 and names == sorted(path.relative_to(four) for path in four.rglob("*") if path.is_file())
     different = [name for name in names if (one / name).read_bytes() != (four / name).read_bytes()]
     assert different == []
 
@@ -269,7 +269,8 @@ def test_a_solved_lab_gets_all_points(path, tmp_path):
     assert [exercise.lab for exercise in marks.exercises] == [path.name[:2]] * len(marks.exercises)
     points = sum(exercise.points for exercise in marks.exercises if exercise.id != catalogue.CAPSTONE)
     assert [student.total for student in marks.students] == [points, 0] and points > 0
-    assert [student.remarks for student in marks.students] == ["", ""]
+    told = f"not judged: {catalogue.CAPSTONE}" if path.name[:2] == catalogue.CAPSTONE[:2] else ""
+    assert [student.remarks for student in marks.students] == [told, told]
 
 
 # ---- the page --------------------------------------------------------------------------------------------------------
@@ -403,8 +404,8 @@ def test_students_of_one_name_are_told_apart(tmp_path):
         (tmp_path / f"{name}.json").write_text(a_report("Ada", ROUND.solution, 1))
     (tmp_path / "ada.ipynb").write_text(notebook(solved(DECODE)))
     marks = grade(tmp_path)
-    assert [student.name for student in marks.students] == ["Ada (x.json)", "Ada (y.json)", "ada (ada.ipynb)"]
-    assert len(write_marks(marks, tmp_path / "out")) == 7
+    assert [student.name for student in marks.students] == ["Ada (x.json)", "Ada (y.json)", "ada"]
+    assert len(write_marks(marks, tmp_path / "out")) == 8
 
 
 def test_files_in_a_folder_are_one_student_whose_best_answers_count(tmp_path):
@@ -446,15 +447,19 @@ def test_answers_that_are_judged_alike_are_not_mentioned(tmp_path):
 
 def test_which_files_are_looked_at(tmp_path):
     for name in ("a.ipynb", ".ipynb_checkpoints/a.ipynb", "__MACOSX/a.ipynb", "b/c.JSON", "d.PDF", "e.json", "e.html",
-                 "f.html", "data.csv", "marks/marks.json", ".hidden.ipynb", "x.ipynb/y.txt"):  # fmt: skip
+                 "f.html", "data.csv", "marks/marks.json", ".hidden.ipynb", "._a.ipynb", ".gitignore", "b/.DS_Store",
+                 "b/.git/config", "x.ipynb/y.txt"):  # fmt: skip
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}")
     with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
         archive.writestr("a.ipynb", "{}")
-    found = [path.relative_to(tmp_path).as_posix() for path in find_files(tmp_path, tmp_path / "marks")]
-    assert found == ["a.ipynb", "all.zip", "b/c.JSON", "d.PDF", "e.json", "f.html", "x.ipynb"]
+    (tmp_path / "empty.ipynb").mkdir()
+    found = {one.path.relative_to(tmp_path).as_posix(): one for one in find_files(tmp_path, [tmp_path / "marks"])}
+    assert list(found) == [".hidden.ipynb", "a.ipynb", "all.zip", "d.PDF", "data.csv", "e.html", "e.json", "f.html",
+                           "b/.DS_Store", "b/.git", "b/c.JSON", "empty.ipynb", "x.ipynb/y.txt"]  # fmt: skip
+    assert [name for name, one in found.items() if one.aside] == ["e.html", "b/.DS_Store", "b/.git"]
     problems = {student.file: student.problem for student in grade(tmp_path, leave_out=tmp_path / "marks").students}
-    assert problems["all.zip"] == "is a zip archive; unpack it" and problems["x.ipynb"] == "is a folder"
+    assert problems["all.zip"] == "is a zip archive; unpack it" and problems["empty.ipynb"] == "is a folder"
     assert problems["d.PDF"] == "is a .pdf file; hand in the notebook or the report"
 
 
@@ -473,7 +478,7 @@ def test_the_command_writes_everything_and_says_so(tmp_path, capsys, monkeypatch
         f"student\n01.1 {DECODE.title}: 1 of 1 pass\n"
     )
     assert {path.name for path in (tmp_path / "marks").iterdir()} == {
-        "marks.csv", "details.csv", "marks.json", "overview.html", "gradescope"}  # fmt: skip
+        "marks.csv", "details.csv", "marks.json", "files.csv", "overview.html", "gradescope"}  # fmt: skip
     assert cli.main(["grade", ".", "--each-file", "--out", "marks", "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
     assert again == json.loads((tmp_path / "marks" / "marks.json").read_text()), "its own output was left out"

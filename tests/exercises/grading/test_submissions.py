@@ -165,7 +165,10 @@ def test_other_cells_of_all_kinds_are_passed_over(read):
               {"cell_type": "code", "source": ["x = 1\n", 2]},
               {"cell_type": "code", "source": "%%html\n<b>check('01.3', f)</b>"}]  # fmt: skip
     found = read(*others, "def f(x):\n    return x\ncheck('01.1', f)")
-    assert list(found.answers) == ["01.1"] and found.notes == ("code cell 4 is %%html: it was not read",)
+    assert list(found.answers) == ["01.1"] and found.notes == (
+        "code cell 4 is %%html: it was not read",
+        "cell 1 is a Markdown cell and has an answer to 01.2: it was not read; turn it into a code cell",
+    )
 
 
 def test_what_is_odd_is_noted(read):
@@ -236,6 +239,40 @@ def test_a_broken_file_says_why_in_one_line(tmp_path, raw, told):
     found = read_submission(path, tmp_path)
     assert told in found.problem and "\n" not in found.problem and str(tmp_path) not in found.problem
     assert found.name == "class/ada" and found.answers == {}
+
+
+@pytest.mark.parametrize(
+    "name", ["lab.ipynb.txt", "lab.download", "lab.bak", "lab", "lab.md", "lab.doc", "lab.xz", "lab.png"]
+)
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_notebook_is_one_whatever_it_is_called(name, encoding, tmp_path):
+    (tmp_path / name).write_bytes(GOOD.encode(encoding))
+    found = read_submission(tmp_path / name)
+    assert list(found.answers) == ["01.1"] and f"is a notebook that is called {name}; read all the same" in found.notes
+    assert found.name == "lab"
+
+
+@pytest.mark.parametrize(("name", "raw", "told"), [
+    ("a.odt", b"PK\x03\x04", "is a .odt file; hand in the notebook or the report"), ("a.geojson", b"{}", "is a .geo"),
+    ("a.rtf", b"{\\rtf1", "is a .rtf file"), ("a", b"hi", "is neither a notebook nor"), ("a.md", b"", "is empty"),
+    ("a.xz", b"\xfd7zXZ\0", "is an xz archive; unpack it"), ("a.bz2", b"BZh9", "is a bzip2 archive; unpack it"),
+    ("a.ipynb.txt", b'{"cells": [', "is no JSON: "), ("a.ipynb.txt", b"PK\x03\x04", "is a zip archive; unpack it"),
+])  # fmt: skip
+def test_a_file_of_another_kind_says_which(name, raw, told, tmp_path):
+    (tmp_path / name).write_bytes(raw)
+    assert read_submission(tmp_path / name).problem.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"), [("markdown", "a Markdown cell"), ("raw", "a raw cell"), ("Code", "no code cell")]
+)
+@pytest.mark.parametrize("source", ["x = 1\ncheck('01.1', f)", f"def {catalogue.get('01.1').name}(code):\n    pass"])
+def test_an_answer_in_a_cell_that_is_no_code_has_a_note(kind, what, source, read):
+    cell = {"cell_type": kind, "source": source}
+    told = f"cell 1 is {what} and has an answer to 01.1: it was not read; turn it into a code cell"
+    assert told in read(cell, "def g(x):\n    return x\ncheck('01.2', g)").notes
+    assert told in read(cell).problem and told in read(cell, "x = 1").problem
+    assert read({"cell_type": kind, "source": "text"}, "def g(x):\n    return x\ncheck('01.2', g)").notes == ()
 
 
 def test_folders_missing_files_pipes_zips_and_giants(tmp_path):
