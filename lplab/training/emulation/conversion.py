@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import warnings
-import weakref
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
@@ -16,10 +15,10 @@ import torch
 from torch import nn
 
 from lplab.checks import check_int
-from lplab.training.emulation.checkpoint_state import add_state_hooks, remove_state_hooks
-from lplab.training.emulation.interception import ForwardHook, PreForwardHook
+from lplab.training.emulation.checkpoint_state import SaveHook, add_state_hooks, remove_state_hooks
+from lplab.training.emulation.interception import ForwardHook, NameOutsideTraces, PreForwardHook
 from lplab.training.emulation.layer_kinds import is_called, kinds_of, with_tensor_kinds
-from lplab.training.emulation.model_state import Emulation, disable_quantization
+from lplab.training.emulation.model_state import Emulation, ModuleReference, disable_quantization
 from lplab.training.emulation.pact import ALPHA
 from lplab.training.recipe import recipes
 from lplab.training.recipe.recipe import Recipe
@@ -32,7 +31,7 @@ UNSUPPORTED: dict[Any, str] = {
     nn.Bilinear: "write it with torch.einsum, two tensors at a time, or " + _SKIP,
     nn.EmbeddingBag: "use nn.Embedding and a sum, or " + _SKIP,
     nn.modules.lazy.LazyModuleMixin: "run the model once, so that its shapes are known, then quantize it",
-    torch.jit.ScriptModule: "quantize the model before torch.jit.script",
+    torch.jit.ScriptModule: "quantize the plain model; record that with torch.jit.trace within torch.no_grad()",
     nn.DataParallel: "quantize the model inside, before it is wrapped",
     nn.parallel.DistributedDataParallel: "quantize the model inside, before it is wrapped",
 }
@@ -108,19 +107,57 @@ def quantize_model(
     pairs = _overrides(model, overrides or {}, skip)
     plain = ("*",) if recipe.is_identity and not recipe.exceptions else ()
     _check_support(model, plain + tuple(pattern for pattern, other in pairs if other.is_identity))
-    model = model if inplace else copy.deepcopy(model)
+    model = model if inplace else _copied(model)
     kinds = kinds_of(model, first, last)
     emulation = Emulation(recipe, kinds, pairs, check_int("seed", seed, 0, 2**63 - 1), tensor_state)
     _add_clips(model, emulation)
     for name, module in model.named_modules():
-        module.register_forward_pre_hook(PreForwardHook(emulation, name), prepend=True)
-        module.register_forward_hook(ForwardHook(emulation), always_call=True)
         add_state_hooks(emulation, name, module)
-        if (name in kinds and is_called(module)) or module is model:
-            module.__dict__["extra_repr"] = QuantizedRepr(emulation, name, module)
-    setattr(model, ATTRIBUTE, emulation)
+        _add_hooks(emulation, name, module)
     _warn_if_nothing_is_rounded(model, emulation)
     return model
+
+
+def _copied(model: nn.Module) -> nn.Module:
+    """A deep copy, also of a model with weights that its hooks compute before each call.
+
+    PyTorch copies only leaves of the graph. The weight of pruning and of the old weight and spectral norms is none; the
+    copy gets its numbers, and its hooks compute it anew.
+    """
+    memo: dict[int, Any] = {}
+    for module in model.modules():
+        for name, value in module.__dict__.items():
+            if isinstance(value, torch.Tensor) and any(name + end in module._parameters for end in ("_orig", "_v")):
+                memo[id(value)] = value.detach().clone()
+    try:
+        return copy.deepcopy(model, memo)
+    except RuntimeError as error:
+        if "graph leaves" not in str(error):
+            raise
+        raise ValueError(
+            "the model holds a tensor that was computed with a gradient, such as an activation of its last call, which "
+            "PyTorch does not copy: detach it or set it to None; quantize_model(…, inplace=True) needs no copy"
+        ) from None
+
+
+def _add_hooks(emulation: Emulation, name: str, module: nn.Module) -> None:
+    """Let a module call the emulation, and say in its text what is rounded."""
+    module.register_forward_pre_hook(PreForwardHook(emulation, name), prepend=True)
+    module.register_forward_hook(ForwardHook(emulation), always_call=True)
+    module.__dict__["_get_name"] = NameOutsideTraces(module)
+    if (name in emulation.kinds and is_called(module)) or not name:
+        module.__dict__["extra_repr"] = QuantizedRepr(emulation, name, module)
+    if not name:
+        setattr(module, ATTRIBUTE, emulation)
+    if isinstance(module, torch.fx.GraphModule):
+        module._deepcopy_hooks.append(_add_lost_hooks)
+
+
+def _add_lost_hooks(copied: nn.Module) -> None:
+    """Add the hooks that a copied ``torch.fx.GraphModule`` has lost: it keeps those of ``state_dict`` alone."""
+    (hook,) = (each for each in copied._state_dict_hooks.values() if isinstance(each, SaveHook))
+    copied._deepcopy_hooks.remove(_add_lost_hooks)
+    _add_hooks(hook.emulation, hook.name, copied)
 
 
 class RoundsNothing(UserWarning):
@@ -128,19 +165,14 @@ class RoundsNothing(UserWarning):
 
 
 class QuantizedRepr:
-    """Takes the place of a module's ``extra_repr``: PyTorch's text, and in short what the recipe rounds.
-
-    It holds the module weakly, so that a model that is deleted frees its memory at once; its copies and files belong to
-    the copy of the module.
-    """
+    """Takes the place of a module's ``extra_repr``: PyTorch's text, and in short what the recipe rounds."""
 
     def __init__(self, emulation: Emulation, name: str, module: nn.Module) -> None:
-        self.emulation, self.name, self.module = emulation, name, weakref.ref(module)
+        self.emulation, self.name, self.module = emulation, name, ModuleReference(module)
 
     def __call__(self) -> str:
         """The text that ``print`` shows for the module."""
         module = self.module()
-        assert module is not None
         parts = [type(module).extra_repr(module)]
         if hasattr(module, ATTRIBUTE):
             parts.append(f"recipe={self.emulation.recipe.name or 'unnamed'}")
@@ -149,12 +181,6 @@ class QuantizedRepr:
             rules = self.emulation.rules_of(self.name, kinds)
             parts.append("in float32" if rules.is_identity else f"rounded: {rules.summary}")
         return ", ".join(filter(None, parts))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "module": self.module()}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, module=weakref.ref(state["module"]))
 
 
 def _warn_if_nothing_is_rounded(model: nn.Module, emulation: Emulation) -> None:
@@ -286,15 +312,18 @@ def switch_recipe(model: nn.Module, recipe: str | Recipe) -> None:
 def dequantize_model(model: nn.Module) -> nn.Module:
     """A plain copy of a quantized model, with its weights as they are stored."""
     emulation_of(model)
-    plain = copy.deepcopy(model)
+    plain = _copied(model)
     for module in plain.modules():
         for hooks in (module._forward_pre_hooks, module._forward_hooks):
             for key in [key for key, hook in hooks.items() if isinstance(hook, PreForwardHook | ForwardHook)]:
                 del hooks[key]
                 module._forward_hooks_always_called.pop(key, None)
         remove_state_hooks(module)
-        if isinstance(module.__dict__.get("extra_repr"), QuantizedRepr):
-            del module.__dict__["extra_repr"]
+        for name in ("extra_repr", "_get_name"):
+            if isinstance(module.__dict__.get(name), QuantizedRepr | NameOutsideTraces):
+                del module.__dict__[name]
+        if isinstance(module, torch.fx.GraphModule):
+            module._deepcopy_hooks.remove(_add_lost_hooks)
         module._parameters.pop(ALPHA, None)
     delattr(plain, ATTRIBUTE)
     return plain

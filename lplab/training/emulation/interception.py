@@ -17,17 +17,28 @@ from typing import Any
 import torch
 from torch import nn
 from torch._C._dynamo import eval_frame
-from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
-from lplab.training.emulation.model_state import Emulation, ModuleCall
+from lplab.formats.recorded import is_recording, is_transforming, knows_shapes_alone
+from lplab.training.emulation.model_state import Emulation, ModuleCall, ModuleReference
 from lplab.training.emulation.op_handlers import HANDLERS, multi_head_attention
 from lplab.training.emulation.quantized_op import NOT_COMPILED
 from lplab.training.emulation.recomputation import draws_of, may_be_new
-from lplab.training.emulation.traced_rounding import is_tracing
 from lplab.training.emulation.unseen_products import begin_watch, end_watch, watch_functions
 
 _MODULE_CALL = nn.Module._call_impl.__code__
+_NOT_SCRIPTED = (
+    "torch.jit.script cannot compile a model under a recipe, which runs in Python: record it with torch.jit.trace "
+    "within `with torch.no_grad():`, or script dequantize_model(model)"
+)
+_NOT_EXPORTED = (
+    "torch.export cannot record how a recipe rounds: export dequantize_model(model), or do it within "
+    "`with lplab.training.float32(model):`"
+)
+_NOT_TRACED = (
+    "torch.fx.symbolic_trace cannot see how a recipe rounds: trace the plain model, and quantize the module that it "
+    "returns; or record the model with torch.jit.trace within `with torch.no_grad():`"
+)
 
 
 class QuantizationMode(TorchFunctionMode):
@@ -73,7 +84,14 @@ class QuantizationMode(TorchFunctionMode):
             watch.is_on = before
 
 
-class PreForwardHook:
+class _Hook:
+    @property
+    def __name__(self) -> str:
+        """What ``torch.jit.script`` asks each hook for, to compile the function of this name."""
+        raise AttributeError(_NOT_SCRIPTED)
+
+
+class PreForwardHook(_Hook):
     """The hook that runs before a module; it knows the module's name."""
 
     def __init__(self, emulation: Emulation, name: str) -> None:
@@ -82,7 +100,7 @@ class PreForwardHook:
     def __call__(self, module: nn.Module, args: Any) -> None:
         """Record the call; the first call switches the mode on."""
         if torch.compiler.is_dynamo_compiling():
-            torch._dynamo.skip_frame(msg=NOT_COMPILED)
+            torch._dynamo.skip_frame(msg=_NOT_EXPORTED if torch.compiler.is_exporting() else NOT_COMPILED)
         compiler = eval_frame.set_eval_frame(None)
         if compiler is not None:
             self.emulation.thread.compiler = compiler
@@ -92,7 +110,7 @@ class PreForwardHook:
             begin_watch(self.emulation, self.name, module, args)
 
 
-class ForwardHook:
+class ForwardHook(_Hook):
     """The hook that runs after a module, also where the module raised an error."""
 
     def __init__(self, emulation: Emulation) -> None:
@@ -150,18 +168,47 @@ def _check_surroundings(emulation: Emulation) -> None:
             "torch.func (vmap, grad, jacrev, …) cannot transform a model under a recipe: take torch.autograd.grad, one "
             "example after the other, or call the model within `with lplab.training.float32(model):`"
         )
-    if torch.compiler.is_exporting():
-        raise NotImplementedError(
-            "torch.export cannot record how a recipe rounds: export dequantize_model(model), or do it within "
-            "`with lplab.training.float32(model):`"
-        )
-    if is_tracing() and torch.is_grad_enabled():
-        raise NotImplementedError("torch.jit.trace records a model under a recipe only within `with torch.no_grad():`")
-    if forward_ad._current_level >= 0:
+    if is_transforming():
         raise NotImplementedError(
             "forward-mode derivatives of a model under a recipe are not defined: take torch.autograd.grad, or call the "
             "model within `with lplab.training.float32(model):`"
         )
+    if torch.compiler.is_exporting():
+        raise NotImplementedError(_NOT_EXPORTED)
+    if is_symbolic_trace():
+        raise NotImplementedError(_NOT_TRACED)
+    if is_recording() and torch.is_grad_enabled():
+        raise NotImplementedError(
+            "torch.jit.trace and make_fx record a model under a recipe only within `with torch.no_grad():`"
+        )
+    if is_recording() and knows_shapes_alone():
+        raise NotImplementedError("make_fx records a model under a recipe only with tracing_mode='real'")
+
+
+def is_symbolic_trace() -> bool:
+    """Whether ``torch.fx.symbolic_trace`` or another ``torch.fx.Tracer`` runs a forward pass with stand-ins now.
+
+    >>> is_symbolic_trace()
+    False
+    """
+    return torch.fx._symbolic_trace._is_fx_tracing_flag and not is_recording()
+
+
+class NameOutsideTraces:
+    """Takes the place of a module's ``_get_name``, which a ``torch.fx.Tracer`` asks for before it traces a module.
+
+    Such a trace calls ``forward`` of the module itself and no hook, so that nothing else could notice it. The name is
+    that of the class.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = ModuleReference(module)
+
+    def __call__(self) -> str:
+        """The name; refused while a trace begins."""
+        if is_symbolic_trace():
+            raise NotImplementedError(_NOT_TRACED)
+        return type(self.module()).__name__
 
 
 def module_call(frame: FrameType | None) -> FrameType | None:

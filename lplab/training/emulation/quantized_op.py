@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 from torch._C._dynamo import eval_frame
 
+from lplab.formats.recorded import has_numbers, is_recording, is_tracing
 from lplab.quantizers import GradScale, Luq
 from lplab.training.emulation.prepared_rounding import is_plain
 from lplab.training.emulation.rounders import Rounded, dual_rounding, rounder_at, rounder_of
-from lplab.training.emulation.traced_rounding import is_tracing, recorded
+from lplab.training.emulation.traced_rounding import recorded
 from lplab.training.recipe.quant_spec import QuantSpec
 from lplab.training.recipe.recipe import LayerRules
 
@@ -119,10 +120,10 @@ class QuantizedOp:
         if role not in self._rounders:
             self._rounders[role] = rounder_of(rule)
         rounder = self._rounders[role]
-        if is_tracing():
-            if rule.rounding.is_stochastic or isinstance(rule.quantizer, Luq):
+        if is_tracing() or not has_numbers(x):
+            if is_recording() and (rule.rounding.is_stochastic or isinstance(rule.quantizer, Luq)):
                 raise NotImplementedError(
-                    f"{self.name}: torch.jit.trace would repeat the random bits of one call in all; trace the model "
+                    f"{self.name}: a trace would repeat the random bits of one call in all; trace the model "
                     "under a recipe without stochastic rounding, or within `with lplab.training.float32(model):`"
                 )
             rounder = recorded(rounder)
@@ -236,9 +237,7 @@ class QuantizedOp:
         from lplab.arithmetic import matmul
 
         if is_tracing():
-            raise NotImplementedError(
-                f"{self.name}: torch.jit.trace cannot record an accumulator; pass accumulator=None"
-            )
+            raise NotImplementedError(f"{self.name}: a trace cannot record an accumulator; pass accumulator=None")
         seed = self.seed_of("accumulator") if accumulator.rounding.is_stochastic else None
         return matmul(a, b, accumulator, seed=seed)
 
