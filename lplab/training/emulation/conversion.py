@@ -15,15 +15,16 @@ import torch
 from torch import nn
 
 from lplab.checks import check_int
-from lplab.training.emulation.checkpoint_state import SaveHook, add_state_hooks, remove_state_hooks
+from lplab.training.emulation.checkpoint_state import SaveHook, add_state_hooks, begin_anew, remove_state_hooks
 from lplab.training.emulation.interception import ForwardHook, NameOutsideTraces, PreForwardHook
 from lplab.training.emulation.layer_kinds import is_called, kinds_of, with_tensor_kinds
 from lplab.training.emulation.model_state import Emulation, ModuleReference, disable_quantization
-from lplab.training.emulation.pact import ALPHA
+from lplab.training.emulation.pact import ALPHA, first_clip
 from lplab.training.recipe import recipes
 from lplab.training.recipe.recipe import Recipe
 
 ATTRIBUTE = "_lplab_emulation"
+_EMPTY = nn.Module.to_empty.__code__.co_consts  # with the code of the function that it applies
 _SKIP = "pass skip=[{name!r}] to leave it in float32"
 UNSUPPORTED: dict[Any, str] = {
     nn.RNN: "use nn.GRU or nn.LSTM, or " + _SKIP,
@@ -244,8 +245,27 @@ def _add_clips(model: nn.Module, emulation: Emulation) -> None:
         if learned is None:
             continue
         weight = module.weight
-        start = torch.tensor(learned.initial or 10.0, dtype=weight.dtype, device=weight.device)
+        start = torch.tensor(first_clip(learned), dtype=weight.dtype, device=weight.device)
         module.register_parameter(ALPHA, nn.Parameter(start))
+        module.__dict__["_apply"] = ApplyAndBegin(emulation, name, module)
+
+
+class ApplyAndBegin:
+    """Takes the place of ``_apply`` of a module with a trained clip: after ``to_empty`` the clip begins anew.
+
+    ``to_empty`` gives parameters memory without values. Weights are loaded into it, and a plain state has no clip.
+    """
+
+    def __init__(self, emulation: Emulation, name: str, module: nn.Module) -> None:
+        self.emulation, self.name, self.module = emulation, name, ModuleReference(module)
+
+    def __call__(self, fn: Any, *args: Any, **kwargs: Any) -> nn.Module:
+        """As PyTorch's method."""
+        module = self.module()
+        result = type(module)._apply(module, fn, *args, **kwargs)
+        if getattr(fn, "__code__", None) in _EMPTY:
+            begin_anew(self.emulation, self.name, module, module._parameters[ALPHA])
+        return result
 
 
 def emulations(model: nn.Module) -> list[Emulation]:
@@ -319,8 +339,8 @@ def dequantize_model(model: nn.Module) -> nn.Module:
                 del hooks[key]
                 module._forward_hooks_always_called.pop(key, None)
         remove_state_hooks(module)
-        for name in ("extra_repr", "_get_name"):
-            if isinstance(module.__dict__.get(name), QuantizedRepr | NameOutsideTraces):
+        for name in ("extra_repr", "_get_name", "_apply"):
+            if isinstance(module.__dict__.get(name), QuantizedRepr | NameOutsideTraces | ApplyAndBegin):
                 del module.__dict__[name]
         if isinstance(module, torch.fx.GraphModule):
             module._deepcopy_hooks.remove(_add_lost_hooks)

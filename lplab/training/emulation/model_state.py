@@ -192,9 +192,9 @@ class Emulation:
         op = self.ops[name]
         if is_transforming() and not op.rules.is_identity:
             raise NotImplementedError(
-                f"{self.location}: torch.func (vmap, grad, jvp, …) and forward-mode derivatives cannot transform what a "
-                "recipe rounds: write the product for the whole batch, as with torch.bmm or torch.einsum, or name the "
-                "module in skip=[…]"
+                f"{self.location}: torch.func (vmap, grad, jvp, …) and forward-mode derivatives cannot transform what "
+                "a recipe rounds: write the product for the whole batch, as with torch.bmm or torch.einsum, or name "
+                "the module in skip=[…]"
             )
         op.watch, op.shared, op.thread = self.watch, self.thread.shared, self.thread
         return op

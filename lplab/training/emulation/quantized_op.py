@@ -114,7 +114,7 @@ class QuantizedOp:
             if self.watch is not None:
                 self.watch(self, role, x, Rounded(x, 1.0))
             return x
-        return self._round(role, rule, x, self.seed_of(role) if rule.is_random else 0)
+        return self._round(role, rule, x, self.seed_of(role) if rule.is_random and has_numbers(x) else 0)
 
     def _round(self, role: str, rule: QuantSpec, x: Tensor, seed: int) -> Tensor:
         if role not in self._rounders:
@@ -141,7 +141,7 @@ class QuantizedOp:
         if key not in self._rounders:
             self._rounders[key] = rounder_at(rule)
         at = self._rounders[key]
-        if at is None or self.watch is not None or not is_plain(x) or is_tracing():
+        if at is None or self.watch is not None or not is_plain(x) or is_tracing() or not has_numbers(x):
             return self.round(role, x)
         seed = self.seed_of(role) if rule.is_random else 0
         return out if at(x.data_ptr(), out.data_ptr(), x.numel(), seed) else self._round(role, rule, x, seed)
@@ -179,7 +179,7 @@ class QuantizedOp:
         in_one_pass = self._both_gradients(dy, into) if for_dx or for_dw else None
         if in_one_pass is not None:
             return in_one_pass[0] if for_dx else None, in_one_pass[1] if for_dw else None
-        if self.scale is not None and (for_dx or for_dw):
+        if self.scale is not None and (for_dx or for_dw) and has_numbers(dy):
             self.scale.vote(dy)
         rules = self.rules
         same = rules.output_gradient_dx == rules.output_gradient_dw and not rules.output_gradient_dx.is_random
@@ -194,7 +194,7 @@ class QuantizedOp:
 
     def _both_gradients(self, dy: Tensor, into: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor] | None:
         """As :meth:`gradients`, in one pass over dy; None where that is not possible."""
-        if self.scale is None or not self.scale.is_set or self.watch is not None:
+        if self.scale is None or not self.scale.is_set or self.watch is not None or not has_numbers(dy):
             return None
         scale = self.scale.scale
         if scale not in self._both:
@@ -375,7 +375,7 @@ def rounded_gradient(x: Tensor, op: QuantizedOp, role: str) -> Tensor:
 
     @not_compiled
     def hook(gradient: Tensor) -> Tensor | None:
-        if op.scale is not None and role.startswith("output_gradient"):
+        if op.scale is not None and role.startswith("output_gradient") and has_numbers(gradient):
             op.scale.vote(gradient)  # no product uses this gradient, so it is counted here
         rounded = op.round(role, gradient)
         return without_derivative(rounded)[0] if torch.is_grad_enabled() else rounded
