@@ -109,6 +109,16 @@ def knows_shapes_alone() -> bool:
     return torch._C._get_dispatch_mode(_MODES[1]) is not None
 
 
+def is_recorded(x: Tensor) -> bool:
+    """Whether a rounding of this tensor must be a call of the operator, see :func:`recorded`."""
+    return (
+        torch._C._get_tracing_state() is not None
+        or (torch._C._len_torch_dispatch_stack() > 0 and is_tracing())
+        or x.is_meta
+        or (type(x) is not Tensor and not has_numbers(x))
+    )
+
+
 def has_numbers(x: Tensor) -> bool:
     """Whether a tensor holds numbers: not on the meta device, and no fake tensor."""
     return not (x.is_meta or (type(x) is not Tensor and isinstance(x, torch._subclasses.FakeTensor)))

@@ -13,7 +13,7 @@ from lplab.formats import counter_rng
 from lplab.formats.inputs import as_rows
 from lplab.formats.paths import array_kernels, block_rounding, kernel_selection, prepared
 from lplab.formats.paths.prepared import Prepared, PreparedBlocks, PreparedRounding, PreparedRoundings
-from lplab.formats.recorded import has_numbers, is_inside, is_recording, is_tracing, is_transforming, recorded
+from lplab.formats.recorded import is_inside, is_recorded, is_recording, is_transforming, recorded
 from lplab.formats.rounding import Rounding
 
 DEVICE_BLOCK = 2**24  # elements at a time on an accelerator: bounds the memory for intermediate results
@@ -27,7 +27,7 @@ def quantize(
     """The work behind ``Format.quantize`` for a tensor; gradients pass straight through."""
     ready = roundings[rounding.mode, rounding.random_bits, rounding.variant, x.dtype]
     _check_out(x, out)
-    if is_transforming() or is_tracing() or not has_numbers(x):
+    if is_transforming() or is_recorded(x):
         return _without_memory(ready, x, seed, axis, None, out)
     if x.requires_grad and torch.is_grad_enabled():
         if out is not None:
@@ -40,7 +40,7 @@ def straight_through(
     ready: Prepared, x: torch.Tensor, seed: int, axis: int | None, limits: tuple[float, float] | None
 ) -> torch.Tensor:
     """Round; gradients pass straight through, or only within ``limits``."""
-    if is_transforming() or is_tracing() or not has_numbers(x):
+    if is_transforming() or is_recorded(x):
         return _without_memory(ready, x, seed, axis, limits)
     return StraightThrough.apply(x, ready, seed, axis, limits)
 
@@ -79,7 +79,7 @@ class TransformedRounding(torch.autograd.Function):
         x: torch.Tensor, ready: Prepared, seed: int, axis: int | None, limits: tuple[float, float] | None
     ) -> torch.Tensor:
         """Round."""
-        if is_tracing() or not has_numbers(x):
+        if is_recorded(x):
             return _recorded(ready, x, seed, axis, None)
         return _quantize(ready, x.detach(), seed, None, axis)
 

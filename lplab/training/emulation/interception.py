@@ -21,10 +21,11 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
 from lplab.formats.recorded import is_recording, is_transforming, knows_shapes_alone
 from lplab.training.emulation.model_state import Emulation, ModuleCall, ModuleReference
-from lplab.training.emulation.op_handlers import HANDLERS, multi_head_attention
+from lplab.training.emulation.op_handlers import HANDLERS, WITHOUT_PLACES, multi_head_attention
 from lplab.training.emulation.quantized_op import NOT_COMPILED
 from lplab.training.emulation.recomputation import draws_of, may_be_new
 from lplab.training.emulation.unseen_products import begin_watch, end_watch, watch_functions
+from lplab.training.emulation.weight_lineage import Lineage
 
 _MODULE_CALL = nn.Module._call_impl.__code__
 _NOT_SCRIPTED = (
@@ -46,16 +47,17 @@ class QuantizationMode(TorchFunctionMode):
 
     Args:
         emulation: of the model.
+        lineage: which tensors are weights, in this call of the model.
         caller: the call of the model during which the mode is on; None where a ``with`` block closes the mode.
     """
 
-    def __init__(self, emulation: Emulation, caller: FrameType | None = None) -> None:
+    def __init__(self, emulation: Emulation, lineage: Lineage, caller: FrameType | None = None) -> None:
         super().__init__()
-        self.emulation, self.caller = emulation, caller
+        self.emulation, self.lineage, self.caller = emulation, lineage, caller
 
     def nested(self) -> QuantizationMode:
         """The same mode for use inside a handler, where PyTorch has switched this one off."""
-        return QuantizationMode(self.emulation)
+        return QuantizationMode(self.emulation, self.lineage)
 
     def is_left_behind(self) -> bool:
         """Whether the call has ended without closing the mode, as after Ctrl-C. It must not act on other models."""
@@ -69,17 +71,28 @@ class QuantizationMode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call the handler of the function; the function itself where there is none."""
-        handler = HANDLERS.get(func)
-        if handler is None or not self.emulation.enabled or self.is_left_behind():
-            return func(*args, **(kwargs or {}))
+        handler, kwargs = HANDLERS.get(func), kwargs or {}
+        if handler is None:
+            return self._followed(func, args, kwargs, func(*args, **kwargs))
+        if not self.emulation.enabled or self.is_left_behind():
+            return func(*args, **kwargs)
+        result = self._handled(handler, func, args, kwargs)
+        return self._followed(func, args, kwargs, result) if handler in WITHOUT_PLACES else result
+
+    def _followed(self, func: Any, args: tuple, kwargs: dict, result: Any) -> Any:
+        """The result; it may be a weight, where the function has no place for one."""
+        self.lineage.follow(func, args, kwargs, result)
+        return result
+
+    def _handled(self, handler: Any, func: Any, args: tuple, kwargs: dict) -> Any:
         emulation = self.emulation
         emulation.thread.draws = draws_of(emulation, sys._getframe(1) if may_be_new() else None)
         watch = emulation.thread.product_watch
         if watch is None:
-            return handler(emulation, func, args, kwargs or {})
+            return handler(emulation, func, args, kwargs)
         before, watch.is_on = watch.is_on, handler is multi_head_attention  # its products have handlers of their own
         try:
-            return handler(emulation, func, args, kwargs or {})
+            return handler(emulation, func, args, kwargs)
         finally:
             watch.is_on = before
 
@@ -149,7 +162,7 @@ def begin_call(emulation: Emulation, name: str, module: nn.Module) -> None:
         if thread.again is None and (torch.is_grad_enabled() or draws is not None):
             for op in emulation.ops.values():
                 op.end_step()
-        mode = QuantizationMode(emulation, sys._getframe(2))
+        mode = QuantizationMode(emulation, Lineage(module), sys._getframe(2))
         thread.modes.append(mode)
         mode.__enter__()
     thread.calls.append(ModuleCall(name, module, draws=draws, frame=frame))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from lplab.formats import IntFormat, Rounding
-from lplab.formats.recorded import has_numbers, is_recording, is_tracing
+from lplab.formats.recorded import has_numbers, is_recorded, is_recording, is_tracing
 from lplab.quantizers import Percentile, Quantizer, Sawb
 from lplab.quantizers.autograd import clamped_value
 from lplab.quantizers.reductions import clip_backward, clip_mask
@@ -79,7 +79,7 @@ def on_grid(x: Tensor, alpha: float, bits: int, signed: bool) -> Tensor:
     """
     steps = 2 ** (bits - 1) - 1 if signed else 2**bits - 1
     ready = prepared(IntFormat(bits, symmetric=signed, signed=signed), Rounding(), step=True)
-    if is_tracing() or not has_numbers(x):
+    if is_recorded(x):
         return recorded(_as_rounder(ready))(x, 0, alpha / steps).values
     return ready(x, scale=alpha / steps)
 
@@ -126,7 +126,7 @@ def _flat(x: Tensor) -> np.ndarray:
 
 def _by_statistics(x: Tensor, op: QuantizedOp, bits: int) -> Tensor:
     """Round under SAWB's clip, which is computed from each input."""
-    rounder = recorded(_statistics(bits)) if is_tracing() or not has_numbers(x) else _statistics(bits)
+    rounder = recorded(_statistics(bits)) if is_recorded(x) else _statistics(bits)
     rounded = rounder(x.detach(), 0, 1.0)
     if op.watch is not None:
         op.watch(op, "activation", x.detach(), rounded)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch._C._dynamo import eval_frame
 
-from lplab.formats.recorded import has_numbers, is_recording, is_tracing
+from lplab.formats.recorded import has_numbers, is_recorded, is_recording, is_tracing
 from lplab.quantizers import GradScale, Luq
 from lplab.training.emulation.prepared_rounding import is_plain
 from lplab.training.emulation.rounders import Rounded, dual_rounding, rounder_at, rounder_of
@@ -120,7 +120,7 @@ class QuantizedOp:
         if role not in self._rounders:
             self._rounders[role] = rounder_of(rule)
         rounder = self._rounders[role]
-        if is_tracing() or not has_numbers(x):
+        if is_recorded(x):
             if is_recording() and (rule.rounding.is_stochastic or isinstance(rule.quantizer, Luq)):
                 raise NotImplementedError(
                     f"{self.name}: a trace would repeat the random bits of one call in all; trace the model "
@@ -141,7 +141,7 @@ class QuantizedOp:
         if key not in self._rounders:
             self._rounders[key] = rounder_at(rule)
         at = self._rounders[key]
-        if at is None or self.watch is not None or not is_plain(x) or is_tracing() or not has_numbers(x):
+        if at is None or self.watch is not None or not is_plain(x) or is_recorded(x):
             return self.round(role, x)
         seed = self.seed_of(role) if rule.is_random else 0
         return out if at(x.data_ptr(), out.data_ptr(), x.numel(), seed) else self._round(role, rule, x, seed)
