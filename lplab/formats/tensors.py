@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from lplab.formats import counter_rng
 from lplab.formats.inputs import as_rows
@@ -27,7 +28,7 @@ def quantize(
     """The work behind ``Format.quantize`` for a tensor; gradients pass straight through."""
     ready = roundings[rounding.mode, rounding.random_bits, rounding.variant, x.dtype]
     _check_out(x, out)
-    if is_transforming() or is_recorded(x):
+    if _is_watched(x):
         return _without_memory(ready, x, seed, axis, None, out)
     if x.requires_grad and torch.is_grad_enabled():
         if out is not None:
@@ -36,11 +37,22 @@ def quantize(
     return _quantize(ready, x.detach(), seed, out, axis)
 
 
+def _is_watched(x: torch.Tensor) -> bool:
+    """Whether a tool of PyTorch records or transforms what is computed with x: what loops write into memory is lost.
+
+    This is asked in each call, so that functions which decide it exactly are called only where it may be so.
+    """
+    may_be = torch._C._get_tracing_state() is not None or torch._C._len_torch_dispatch_stack() > 0
+    may_be = may_be or torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
+    may_be = may_be or x.is_meta or type(x) is not torch.Tensor
+    return may_be and (is_recorded(x) or is_transforming())
+
+
 def straight_through(
     ready: Prepared, x: torch.Tensor, seed: int, axis: int | None, limits: tuple[float, float] | None
 ) -> torch.Tensor:
     """Round; gradients pass straight through, or only within ``limits``."""
-    if is_transforming() or is_recorded(x):
+    if _is_watched(x):
         return _without_memory(ready, x, seed, axis, limits)
     return StraightThrough.apply(x, ready, seed, axis, limits)
 
