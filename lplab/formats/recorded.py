@@ -30,11 +30,12 @@ _library.define("round(Tensor x, int rounding, float scale, float? lowest=None, 
 def _round(x: Tensor, rounding: int, scale: float, lowest: Any = None, highest: Any = None) -> Tensor:
     if rounding not in _roundings:
         raise RuntimeError("a recorded rounding of lplab runs only in the process that recorded it; record it again")
-    return torch.empty_like(x).copy_(_roundings[rounding](x.detach(), scale))
+    values = _roundings[rounding](x.detach(), scale)
+    return values.clone() if values._is_view() or values.data_ptr() == x.data_ptr() else values
 
 
 def _shape(x: Tensor, rounding: int, scale: float, lowest: Any = None, highest: Any = None) -> Tensor:
-    return torch.empty_like(x)
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
 def _keep(ctx: Any, inputs: tuple, output: Tensor) -> None:

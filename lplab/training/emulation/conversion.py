@@ -145,7 +145,7 @@ def _add_hooks(emulation: Emulation, name: str, module: nn.Module) -> None:
     """Let a module call the emulation, and say in its text what is rounded."""
     module.register_forward_pre_hook(PreForwardHook(emulation, name), prepend=True)
     module.register_forward_hook(ForwardHook(emulation), always_call=True)
-    module.__dict__["_get_name"] = NameOutsideTraces(module)
+    module.__dict__["_get_name"] = NameOutsideTraces(emulation, module)
     if (name in emulation.kinds and is_called(module)) or not name:
         module.__dict__["extra_repr"] = QuantizedRepr(emulation, name, module)
     if not name:

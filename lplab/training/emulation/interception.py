@@ -9,6 +9,7 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
+import copy
 import sys
 import warnings
 from types import FrameType
@@ -214,14 +215,26 @@ class NameOutsideTraces:
     that of the class.
     """
 
-    def __init__(self, module: nn.Module) -> None:
-        self.module = ModuleReference(module)
+    def __init__(self, emulation: Emulation, module: nn.Module) -> None:
+        self.emulation, self.module = emulation, ModuleReference(module)
 
     def __call__(self) -> str:
         """The name; refused while a trace begins."""
-        if is_symbolic_trace():
+        if is_symbolic_trace() and not self.emulation.is_identity:
             raise NotImplementedError(_NOT_TRACED)
         return type(self.module()).__name__
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NameOutsideTraces:
+        return NameOutsideTraces(*copy.deepcopy((self.emulation, self.module()), memo))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Refuse a file of a module that PyTorch would trace again when it is read, without its hooks."""
+        if isinstance(self.module(), torch.fx.GraphModule):
+            raise NotImplementedError(
+                "a torch.fx.GraphModule under a recipe cannot be pickled: save its state_dict(), or "
+                "dequantize_model(model), and quantize what is loaded"
+            )
+        return self.__dict__
 
 
 def module_call(frame: FrameType | None) -> FrameType | None:

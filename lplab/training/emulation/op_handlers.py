@@ -84,8 +84,9 @@ def _product_op(emulation: Emulation, op_kind: str, a: Tensor, b: Tensor) -> tup
     lineage = emulation.thread.modes[-1].lineage
     left, right = lineage.is_weight(a), lineage.is_weight(b)
     if left or right:
-        is_of_layer = not (lineage.is_static(a) and lineage.is_static(b))  # else it computes a weight: a spectral norm
-        return emulation.op(op_kind, own=is_of_layer), left and not right
+        if lineage.is_static(a) and lineage.is_static(b):  # it computes a weight, as a spectral norm does
+            return emulation.op("weight", own=False), left and not right
+        return emulation.op(op_kind), left and not right
     return emulation.op(op_kind, PRODUCT, own=False), False
 
 

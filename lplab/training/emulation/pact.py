@@ -43,7 +43,11 @@ def clipped(x: Tensor, op: QuantizedOp, module: nn.Module) -> Tensor:
     if not has_numbers(x):
         return torch.minimum(x, alpha)  # its shape, and gradients of the right shapes
     signed = op.clip_signed
-    if signed is None and is_recording() and not torch.jit.is_tracing():
+    if is_recording() and not torch.jit.is_tracing():
+        raise NotImplementedError(
+            f"{op.name}: make_fx cannot record a trained clip; record the model with torch.jit.trace"
+        )
+    if signed is None and is_recording():
         raise NotImplementedError(f"{op.name}: call the model once before it is traced; its trained clip begins then")
     if signed is None and bool((x.detach().isfinite() & (x.detach() != 0)).any()):  # else no magnitude is known
         signed = bool((x.detach() < 0).any())

@@ -95,8 +95,8 @@ class Lineage:
         takes_shape_alone = name.startswith("new_") or name.endswith("_like")
         known = weights if is_weight and not takes_shape_alone else constants
         for x in result if isinstance(result, list | tuple) else (result,):
-            if isinstance(x, Tensor):
-                known.setdefault(id(x), weakref.ref(x))
+            if isinstance(x, Tensor) and not _holds(known, x):
+                known[id(x)] = weakref.ref(x)
 
 
 def _holds(known: dict[int, Any], x: Tensor) -> bool:
