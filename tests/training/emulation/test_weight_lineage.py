@@ -184,7 +184,8 @@ def test_there_are_recipes_in_which_it_matters():
         )
         return not all(map(torch.equal, weight, activation))
 
-    assert {"int4_fp4_2020", "pact_sawb_2019"} <= set(filter(differs, DIFFERENT))
+    found = set(filter(differs, DIFFERENT))
+    assert "pact_sawb_2019" in found and len(found) >= 3
 
 
 @pytest.mark.filterwarnings("ignore:.*:FutureWarning", "ignore:.*:DeprecationWarning")
