@@ -45,7 +45,7 @@ class Recomputation:
         self.function, self.emulation, self.enabled = function, emulation, emulation.enabled
         thread = emulation.thread
         self.calls = [replace(call, counts=dict(call.counts), frame=None) for call in thread.calls]
-        self.mode = thread.modes[-1].nested() if thread.modes else nullcontext()
+        self.mode: Any = thread.modes[-1].nested() if thread.modes else nullcontext()
         tensors = [(i, x) for i, x in enumerate(args) if isinstance(x, Tensor)] if thread.modes else []
         self.weights_at = [i for i, x in tensors if self.mode.lineage.is_weight(x)]
         self.seeds: dict[tuple[str, str], list[int]] = {}
