@@ -20,6 +20,8 @@ from torch.autograd import forward_ad
 
 Rounding = Callable[[Tensor, float], Tensor]
 """(tensor without gradient, scale) → the rounded tensor."""
+_tracing_state, _count_modes = torch._C._get_tracing_state, torch._C._len_torch_dispatch_stack  # asked in each rounding
+_open_transform = torch._C._functorch.peek_interpreter_stack
 _MODES = tuple(getattr(torch._C._TorchDispatchModeKey, name) for name in ("PROXY", "FAKE", "FUNCTIONAL"))
 _roundings: dict[int, Rounding] = {}
 _numbers: dict[Hashable, int] = {}
@@ -87,9 +89,9 @@ def is_tracing() -> bool:
     >>> is_tracing()
     False
     """
-    if torch._C._get_tracing_state() is not None:
+    if _tracing_state() is not None:
         return True
-    return torch._C._len_torch_dispatch_stack() > 0 and any(map(torch._C._get_dispatch_mode, _MODES))
+    return _count_modes() > 0 and any(map(torch._C._get_dispatch_mode, _MODES))
 
 
 def is_recording() -> bool:
@@ -98,7 +100,7 @@ def is_recording() -> bool:
     >>> is_recording()
     False
     """
-    return torch._C._get_tracing_state() is not None or torch._C._get_dispatch_mode(_MODES[0]) is not None
+    return _tracing_state() is not None or (_count_modes() > 0 and torch._C._get_dispatch_mode(_MODES[0]) is not None)
 
 
 def knows_shapes_alone() -> bool:
@@ -113,9 +115,9 @@ def knows_shapes_alone() -> bool:
 def is_recorded(x: Tensor) -> bool:
     """Whether a rounding of this tensor must be a call of the operator, see :func:`recorded`."""
     return (
-        torch._C._get_tracing_state() is not None
-        or (torch._C._len_torch_dispatch_stack() > 0 and is_tracing())
-        or x.is_meta
+        x.is_meta
+        or _tracing_state() is not None
+        or (_count_modes() > 0 and is_tracing())
         or (type(x) is not Tensor and not has_numbers(x))
     )
 
@@ -131,7 +133,7 @@ def is_transforming() -> bool:
     >>> is_transforming()
     False
     """
-    return torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
+    return _open_transform() is not None or forward_ad._current_level >= 0
 
 
 def check_not_traced(what: str) -> None:

@@ -72,30 +72,26 @@ class QuantizationMode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call the handler of the function; the function itself where there is none."""
-        handler, kwargs = HANDLERS.get(func), kwargs or {}
+        handler, kwargs, emulation = HANDLERS.get(func), kwargs or {}, self.emulation
         if handler is None:
-            return self._followed(func, args, kwargs, func(*args, **kwargs))
-        if not self.emulation.enabled or self.is_left_behind():
+            result = func(*args, **kwargs)
+            self.lineage.follow(func, args, kwargs, result)
+            return result
+        if not emulation.enabled or self.is_left_behind():
             return func(*args, **kwargs)
-        result = self._handled(handler, func, args, kwargs)
-        return self._followed(func, args, kwargs, result) if handler in WITHOUT_PLACES else result
-
-    def _followed(self, func: Any, args: tuple, kwargs: dict, result: Any) -> Any:
-        """The result; it may be a weight, where the function has no place for one."""
-        self.lineage.follow(func, args, kwargs, result)
-        return result
-
-    def _handled(self, handler: Any, func: Any, args: tuple, kwargs: dict) -> Any:
-        emulation = self.emulation
         emulation.thread.draws = draws_of(emulation, sys._getframe(1) if may_be_new() else None)
         watch = emulation.thread.product_watch
         if watch is None:
-            return handler(emulation, func, args, kwargs)
-        before, watch.is_on = watch.is_on, handler is multi_head_attention  # its products have handlers of their own
-        try:
-            return handler(emulation, func, args, kwargs)
-        finally:
-            watch.is_on = before
+            result = handler(emulation, func, args, kwargs)
+        else:
+            before, watch.is_on = watch.is_on, handler is multi_head_attention  # its products have their own handlers
+            try:
+                result = handler(emulation, func, args, kwargs)
+            finally:
+                watch.is_on = before
+        if handler in WITHOUT_PLACES:
+            self.lineage.follow(func, args, kwargs, result)
+        return result
 
 
 class _Hook:
@@ -177,7 +173,7 @@ def _check_surroundings(emulation: Emulation) -> None:
         )
     if not emulation.enabled:
         return
-    if torch._C._functorch.peek_interpreter_stack() is not None:
+    if is_transforming() and torch._C._functorch.peek_interpreter_stack() is not None:
         raise NotImplementedError(
             "torch.func (vmap, grad, jacrev, …) cannot transform a model under a recipe: take torch.autograd.grad, one "
             "example after the other, or call the model within `with lplab.training.float32(model):`"
@@ -191,11 +187,13 @@ def _check_surroundings(emulation: Emulation) -> None:
         raise NotImplementedError(_NOT_EXPORTED)
     if is_symbolic_trace():
         raise NotImplementedError(_NOT_TRACED)
-    if is_recording() and torch.is_grad_enabled():
+    if not is_recording():
+        return
+    if torch.is_grad_enabled():
         raise NotImplementedError(
             "torch.jit.trace and make_fx record a model under a recipe only within `with torch.no_grad():`"
         )
-    if is_recording() and knows_shapes_alone():
+    if knows_shapes_alone():
         raise NotImplementedError("make_fx records a model under a recipe only with tracing_mode='real'")
 
 

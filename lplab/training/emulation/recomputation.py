@@ -11,7 +11,6 @@ This module needs PyTorch.
 from __future__ import annotations
 
 import inspect
-import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -59,7 +58,7 @@ class Recomputation:
         thread.modes, thread.shared, thread.draws, thread.again = [self.mode] if self.calls else [], [], again, again
         emulation.enabled = self.enabled
         for i in self.weights_at:
-            self.mode.lineage.weights[id(args[i])] = weakref.ref(args[i])
+            self.mode.lineage.add(args[i])
         try:
             with self.mode:
                 return self.function(*args)

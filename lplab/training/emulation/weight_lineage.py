@@ -33,49 +33,56 @@ class Lineage:
         model: the module that is called.
 
     Attributes:
-        weights: by identity: the parameters (which ``functional_call`` or a replica may have replaced), and references
-            to what was computed from them.
-        constants: the same for buffers, and for tensors that were made without parameters and activations.
+        known: by identity: parameters (which ``functional_call`` or a replica may have replaced) and buffers, and
+            references to what was computed from them.
+        constants: the identities of those that no parameter is in: buffers, and tensors that were made from nothing.
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self.weights: dict[int, Any] = {id(x): x for x in parametrize._cache.values()}
-        self.constants: dict[int, Any] = {}
-        weights, constants, waiting, seen = self.weights, self.constants, [model], set()
+        self.known: dict[int, Any] = {id(x): x for x in parametrize._cache.values()}
+        self.constants: set[int] = set()
+        known, constants, waiting, seen = self.known, self.constants, [model], set()
         while waiting:  # faster than model.modules(): this is done in each call
             held = waiting.pop().__dict__
             if id(held) in seen:
                 continue
             seen.add(id(held))
             for x in held["_parameters"].values():
-                weights[id(x)] = x
+                known[id(x)] = x
             for x in held["_buffers"].values():
-                constants[id(x)] = x
+                known[id(x)] = x
+                constants.add(id(x))
             for module in held["_modules"].values():
                 if module is not None:
                     waiting.append(module)
             if "_former_parameters" in held:  # of a replica
-                weights.update((id(x), x) for x in held["_former_parameters"].values())
+                known.update((id(x), x) for x in held["_former_parameters"].values())
             if len(held["_forward_pre_hooks"]) > 1:  # more than ours
                 made = (held.get(name.removesuffix(end)) for name in held["_parameters"] for end in _RECOMPUTED)
-                weights.update((id(x), x) for x in made if isinstance(x, Tensor))
+                known.update((id(x), x) for x in made if isinstance(x, Tensor))
+        known.pop(id(None), None)  # parameters and buffers that are left out
 
     def is_weight(self, x: Tensor) -> bool:
         """Whether a tensor is a weight or a view of one."""
         base = x if x._base is None else x._base
-        return isinstance(base, nn.Parameter) or _holds(self.weights, x) or _holds(self.weights, base)
+        return isinstance(base, nn.Parameter) or any(self._holds(y) and id(y) not in self.constants for y in (x, base))
 
     def is_static(self, x: Tensor) -> bool:
         """Whether a tensor is a weight, or a constant that may take part in computing one."""
-        return self.is_weight(x) or _holds(self.constants, x)
+        return self._holds(x) or self.is_weight(x)
+
+    def add(self, x: Tensor, is_weight: bool = True) -> None:
+        """Take note of a weight or a constant."""
+        self.known[id(x)] = weakref.ref(x)
+        (self.constants.discard if is_weight else self.constants.add)(id(x))
 
     def follow(self, func: Any, args: tuple, kwargs: dict, result: Any) -> None:
         """Take note of a function that was called, and of what it returned."""
-        weights, constants = self.weights, self.constants
+        known = self.known
         for x in args:
-            if id(x) in weights or id(x) in constants:
+            if id(x) in known:
                 break
-            if type(x) in (list, tuple) and any(id(each) in weights or id(each) in constants for each in x):
+            if type(x) in (list, tuple) and any(id(each) in known for each in x):
                 break
         else:
             if (args and type(args[0]) is Tensor) or not isinstance(result, Tensor):
@@ -84,25 +91,24 @@ class Lineage:
         for x in _flat((*args, *kwargs.values())):
             if not isinstance(x, Tensor):
                 continue
-            if _holds(weights, x) or (x._base is not None and self.is_weight(x)):
+            if self._holds(x):
+                is_weight = is_weight or id(x) not in self.constants
+            elif x._base is not None and self.is_weight(x):
                 is_weight = True
-            elif not _holds(constants, x):
+            else:
                 for y in (result, args[0]) if func is _SETITEM else (result,):  # it may have been changed in place
-                    weights.pop(id(y), None)
-                    constants.pop(id(y), None)
+                    known.pop(id(y), None)
                 return
         name = getattr(func, "__name__", "").partition(".")[0]
         takes_shape_alone = name.startswith("new_") or name.endswith("_like")
-        known = weights if is_weight and not takes_shape_alone else constants
         for x in result if isinstance(result, list | tuple) else (result,):
-            if isinstance(x, Tensor) and not _holds(known, x):
-                known[id(x)] = weakref.ref(x)
+            if isinstance(x, Tensor) and not self._holds(x):
+                self.add(x, is_weight and not takes_shape_alone)
 
-
-def _holds(known: dict[int, Any], x: Tensor) -> bool:
-    """Whether it is this tensor that is known; another one may have had its identity before."""
-    found = known.get(id(x))
-    return found is x or (isinstance(found, weakref.ref) and found() is x)
+    def _holds(self, x: Tensor) -> bool:
+        """Whether it is this tensor that is known; another one may have had its identity before."""
+        found = self.known.get(id(x))
+        return found is x or (isinstance(found, weakref.ref) and found() is x)
 
 
 def _flat(values: Iterable[Any]) -> Iterator[Any]:

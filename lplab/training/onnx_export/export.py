@@ -6,7 +6,6 @@ This module needs PyTorch and onnx.
 from __future__ import annotations
 
 import copy
-import weakref
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -101,7 +100,8 @@ def _stored_and_inputs(graph: OnnxGraph, program: Any) -> tuple[dict[fx.Node, Va
         if node.name in stored or node.name in constants:
             name = stored.get(node.name) or constants[node.name]
             value = values[node] = program.state_dict[name] if name in program.state_dict else program.constants[name]
-            graph.lineage.constants[id(value)] = weakref.ref(value)  # a parameter is known as a weight before that
+            if not isinstance(value, nn.Parameter):
+                graph.lineage.add(value, is_weight=False)
         elif isinstance(node.meta["val"], Tensor):
             values[node] = node.name
             inputs.append(graph.value_info(node.name, node.meta["val"]))
