@@ -103,9 +103,9 @@ FORMATS = (
     ),
     Fault(
         "clip_at_the_ends",
-        "lplab/formats/tensors.py",
-        "ctx.save_for_backward((x >= lowest) & (x <= highest))",
-        "ctx.save_for_backward((x >= lowest) & (x < highest))",
+        "lplab/formats/recorded.py",
+        "return (x >= limits[0]) & (x <= limits[1])",
+        "return (x >= limits[0]) & (x < limits[1])",
         "No gradient passes at the largest value, which is inside the range.",
         ("tests/formats/test_inputs.py", "tests/quantizers/test_clipping.py"),
     ),

@@ -14,12 +14,14 @@ import torch
 from lplab.arithmetic import array_kernels, gemm
 from lplab.arithmetic.accumulator import Accumulator
 from lplab.formats import Rounding, inputs
+from lplab.formats.recorded import check_not_traced
 
 
 @torch.compiler.disable  # torch.compile would drop casts and cannot trace the kernels
 def matmul(a: Any, b: Any, operands: Any, how: tuple[Any, ...]) -> torch.Tensor:
     """:func:`lplab.arithmetic.matmul` for tensors."""
     accumulator, seed, threads = gemm.resolve_arguments(*how)
+    check_not_traced("lplab.arithmetic")
     for x in (a, b):
         if not isinstance(x, torch.Tensor):
             raise TypeError(f"cannot multiply a torch tensor and {type(x).__name__}; both must be torch tensors")
@@ -86,6 +88,7 @@ def _in_working_type(x: torch.Tensor) -> torch.Tensor:
 
 def sum_of(lines: torch.Tensor, work: Any, fmt: Any, rounding: Rounding, seed: int) -> torch.Tensor:
     """Sum [length, sums] over the first axis by a function of :mod:`~lplab.arithmetic.compensated_sum`; no gradient."""
+    check_not_traced("lplab.arithmetic")
     inputs.working_dtype(str(lines.dtype).removeprefix("torch."))
     if lines.requires_grad and torch.is_grad_enabled():
         raise ValueError("pairwise_sum and kahan_sum have no gradient; use x.detach()")

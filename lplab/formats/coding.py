@@ -98,6 +98,9 @@ def decode(fmt: Codec, codes: Any) -> Any:
     if is_torch(codes):
         import torch
 
+        from lplab.formats.recorded import check_not_traced
+
+        check_not_traced("decode")
         return torch.from_numpy(decode(fmt, codes.detach().cpu().numpy())).to(codes.device)
     array = np.asarray(codes)
     if array.dtype.kind not in "iu" and array.size:
@@ -145,6 +148,9 @@ def decode_blocks(element: Codec, scale: Codec, spec: BlockSpec, codes: BlockCod
     if is_torch(codes.elements):
         import torch
 
+        from lplab.formats.recorded import check_not_traced
+
+        check_not_traced("decode")
         host_codes = BlockCodes(codes.elements.cpu().numpy(), codes.scales.cpu().numpy(), codes.tensor_scale)
         return torch.from_numpy(decode_blocks(element, scale, spec, host_codes, axis)).to(codes.elements.device)
     rows, undo = as_rows(np, np.asarray(codes.elements), axis)
@@ -163,6 +169,9 @@ def _like_axis(scales: np.ndarray, x: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _from_torch(x: Any) -> np.ndarray:
+    from lplab.formats.recorded import check_not_traced
+
+    check_not_traced("encode")
     working_dtype(str(x.dtype).removeprefix("torch."))
     x = x.detach().cpu().resolve_neg()
     return (x.float() if x.element_size() == 2 else x).numpy()

@@ -20,7 +20,8 @@ def is_torch(x: Any) -> bool:
 def as_float_array(x: Any) -> np.ndarray:
     """A Python number or a list of numbers as float64, or a TypeError that says what is allowed."""
     if isinstance(x, bool) or not isinstance(x, int | float | list | tuple):
-        raise TypeError(f"cannot quantize {type(x).__name__}; allowed: {ALLOWED}")
+        hint = "; torch.fx.wrap hides a function that calls it from a trace" if type(x).__name__ == "Proxy" else ""
+        raise TypeError(f"cannot quantize {type(x).__name__}; allowed: {ALLOWED}{hint}")
     array = np.asarray(x)
     if array.dtype.kind not in "fiu" and array.size:
         raise TypeError(f"cannot quantize a {type(x).__name__} of {array.dtype}; allowed: {ALLOWED}")

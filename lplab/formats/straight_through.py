@@ -41,4 +41,4 @@ def straight_through(
     rounding = as_rounding(rounding)
     number = seed_to_int(seed) if rounding.is_stochastic else 0
     limits = (fmt.lowest, fmt.max) if clip else None
-    return tensors.StraightThrough.apply(x, fmt.prepared_roundings.of(rounding, x.dtype), number, axis, limits)
+    return tensors.straight_through(fmt.prepared_roundings.of(rounding, x.dtype), x, number, axis, limits)

@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from lplab.formats import counter_rng
 from lplab.formats.inputs import as_rows
 from lplab.formats.paths import array_kernels, block_rounding, kernel_selection, prepared
 from lplab.formats.paths.prepared import Prepared, PreparedBlocks, PreparedRounding, PreparedRoundings
+from lplab.formats.recorded import is_inside, is_recorded, is_recording, is_transforming, recorded
 from lplab.formats.rounding import Rounding
 
 DEVICE_BLOCK = 2**24  # elements at a time on an accelerator: bounds the memory for intermediate results
@@ -26,11 +28,33 @@ def quantize(
     """The work behind ``Format.quantize`` for a tensor; gradients pass straight through."""
     ready = roundings[rounding.mode, rounding.random_bits, rounding.variant, x.dtype]
     _check_out(x, out)
+    if _is_watched(x):
+        return _without_memory(ready, x, seed, axis, None, out)
     if x.requires_grad and torch.is_grad_enabled():
         if out is not None:
             raise ValueError("out cannot be combined with a tensor that requires a gradient; use x.detach()")
         return StraightThrough.apply(x, ready, seed, axis, None)
     return _quantize(ready, x.detach(), seed, out, axis)
+
+
+def _is_watched(x: torch.Tensor) -> bool:
+    """Whether a tool of PyTorch records or transforms what is computed with x: what loops write into memory is lost.
+
+    This is asked in each call, so that functions which decide it exactly are called only where it may be so.
+    """
+    may_be = torch._C._get_tracing_state() is not None or torch._C._len_torch_dispatch_stack() > 0
+    may_be = may_be or torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
+    may_be = may_be or x.is_meta or type(x) is not torch.Tensor
+    return may_be and (is_recorded(x) or is_transforming())
+
+
+def straight_through(
+    ready: Prepared, x: torch.Tensor, seed: int, axis: int | None, limits: tuple[float, float] | None
+) -> torch.Tensor:
+    """Round; gradients pass straight through, or only within ``limits``."""
+    if _is_watched(x):
+        return _without_memory(ready, x, seed, axis, limits)
+    return StraightThrough.apply(x, ready, seed, axis, limits)
 
 
 class StraightThrough(torch.autograd.Function):
@@ -48,8 +72,7 @@ class StraightThrough(torch.autograd.Function):
         """Round; remember which elements lie within ``limits``, if they are given."""
         ctx.clip = limits is not None
         if limits is not None:
-            lowest, highest = limits
-            ctx.save_for_backward((x >= lowest) & (x <= highest))
+            ctx.save_for_backward(is_inside(x, limits))
         return _quantize(ready, x.detach(), seed, None, axis)
 
     @staticmethod
@@ -58,6 +81,75 @@ class StraightThrough(torch.autograd.Function):
         if ctx.clip:
             gradient = gradient * ctx.saved_tensors[0]
         return gradient, None, None, None, None
+
+
+class TransformedRounding(torch.autograd.Function):
+    """The same under ``torch.func`` and forward-mode differentiation, in the form that these ask for: it is slower."""
+
+    @staticmethod
+    def forward(
+        x: torch.Tensor, ready: Prepared, seed: int, axis: int | None, limits: tuple[float, float] | None
+    ) -> torch.Tensor:
+        """Round."""
+        if is_recorded(x):
+            return _recorded(ready, x, seed, axis, None)
+        return _quantize(ready, x.detach(), seed, None, axis)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+        """Keep x, where the gradient depends on it."""
+        ctx.limits = inputs[4]
+        if ctx.limits is not None:
+            ctx.save_for_backward(inputs[0])
+            ctx.save_for_forward(inputs[0])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        """The gradient itself, or zero outside the range."""
+        return TransformedRounding.jvp(ctx, gradient), None, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, *rest: Any) -> torch.Tensor:
+        """The forward-mode derivative: as the gradient."""
+        if ctx.limits is not None:
+            return tangent * is_inside(ctx.saved_tensors[0], ctx.limits)
+        return tangent.view_as(tangent)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, x: torch.Tensor, ready: Prepared, *rest: Any) -> tuple[torch.Tensor, int]:
+        """Round each example of a batch as if it were alone: its blocks are its own, its random bits begin anew."""
+        batch = x.movedim(in_dims[0], 0)
+        if (ready.block_size == 1 and not ready.rounding.is_stochastic) or not len(batch):
+            return TransformedRounding.apply(batch, ready, *rest), 0
+        return torch.stack([TransformedRounding.apply(each, ready, *rest) for each in batch]), 0
+
+
+def _without_memory(
+    ready: Prepared,
+    x: torch.Tensor,
+    seed: int,
+    axis: int | None,
+    limits: tuple[float, float] | None,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Round what a tool of PyTorch records or transforms: other tensors may take its place later."""
+    if out is not None:
+        raise ValueError("out cannot be used while PyTorch records or transforms functions; assign the result")
+    if is_transforming():
+        return TransformedRounding.apply(x, ready, seed, axis, limits)
+    return _recorded(ready, x, seed, axis, limits)
+
+
+def _recorded(
+    ready: Prepared, x: torch.Tensor, seed: int, axis: int | None, limits: tuple[float, float] | None
+) -> torch.Tensor:
+    """Round by a call that PyTorch records."""
+    if ready.rounding.is_stochastic and is_recording():
+        raise NotImplementedError(
+            "a trace would repeat the random bits of one call of quantize in all later ones: trace with a rounding "
+            "that is not stochastic, or round outside of what is traced"
+        )
+    return recorded(lambda x, scale: _quantize(ready, x, seed, None, axis), (ready, seed, axis), x, limits=limits)
 
 
 def _quantize(ready: Prepared, x: torch.Tensor, seed: int, out: torch.Tensor | None, axis: int | None) -> torch.Tensor:

@@ -41,6 +41,9 @@ def to_working_array(x: Any) -> WorkingArray:
     (dtype('float32'), array([2., 4.], dtype=float16))
     """
     if inputs.is_torch(x):
+        from lplab.formats.recorded import check_not_traced
+
+        check_not_traced("a quantizer, which computes its scale from the numbers")
         torch = sys.modules["torch"]
         work = getattr(torch, inputs.working_dtype(str(x.dtype).removeprefix("torch.")))
         tensor = x.detach().resolve_neg().to(work)

@@ -343,6 +343,27 @@ def test_the_model_is_unchanged_and_the_file_has_names_and_few_bytes(tmp_path):
     assert codes < path.stat().st_size < codes + 6000
 
 
+class ComputedWeight(nn.Module):
+    """A factor that is computed from a parameter, a buffer and a constant."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randint(-3, 4, (8, 8)).float())
+        self.register_buffer("mask", (torch.arange(64).reshape(8, 8) % 3 > 0).float())
+
+    def forward(self, x):
+        return x @ (torch.eye(8) + torch.where(self.mask > 0, self.weight, torch.zeros(()))) + x @ self.mask
+
+
+def test_a_computed_weight_goes_out_as_a_weight(tmp_path):
+    recipe = inference_recipe("int2", "e4m3fn", scaling=None)
+    model = quantize_model(ComputedWeight(), recipe).eval()
+    x = torch.randint(-4, 5, (3, 8)).float()
+    path = export_onnx(model, x, tmp_path / "net.onnx")
+    assert np.array_equal(run(path, x)[0], ours(model, x))
+    assert not np.array_equal(ours(model, x), ours(quantize_model(ComputedWeight(), "fp32"), x))
+
+
 def test_a_trained_recipe_with_overrides_goes_out_too(tmp_path):
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 4))

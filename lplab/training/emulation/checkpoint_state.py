@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from lplab.training.emulation.layer_kinds import with_tensor_kinds
 from lplab.training.emulation.model_state import Emulation, StateLoading
-from lplab.training.emulation.pact import ALPHA
+from lplab.training.emulation.pact import ALPHA, first_clip
 
 KEY = "lplab_quantizers"
 """Where the quantizer state of a module is: ``state_dict()._metadata[module][KEY]``, a dict of plain values.
@@ -70,7 +70,13 @@ class BeforeLoadHook:
         clip = module._parameters.get(ALPHA)
         trained = None if found is None else found["clips"].get(ALPHA)
         if clip is not None:
-            saved = clip.detach() if trained is None else torch.as_tensor(trained, dtype=clip.dtype, device=clip.device)
+            device = _device(clip, state, prefix)
+            if trained is not None:
+                saved = torch.as_tensor(trained, dtype=clip.dtype, device=device)
+            elif clip.is_meta and metadata.get("assign_to_params_buffers", False):
+                saved = begin_anew(self.emulation, self.name, module, torch.empty_like(clip, device=device))
+            else:
+                saved = clip.detach()
             state.setdefault(prefix + ALPHA, saved)
         thread = self.emulation.thread
         if thread.loading is None or thread.loading.missing_keys is not missing_keys:  # each load has a list of its own
@@ -79,6 +85,23 @@ class BeforeLoadHook:
             found is None and _has_trained_state(self.emulation, self.name, module)
         ):
             thread.loading.without_state.append(self.name or "the model")
+
+
+def begin_anew(emulation: Emulation, name: str, module: nn.Module, clip: Tensor) -> Tensor:
+    """Set the trained clip of a module to what a layer has that has seen no input."""
+    for op in emulation.ops_of(name).values():
+        op.clip_signed = None
+    learned = emulation.rules_of(name, with_tensor_kinds(module, emulation.kinds[name])).activation.learned
+    with torch.no_grad():
+        return clip.fill_(first_clip(learned))
+
+
+def _device(clip: Tensor, state: dict[str, Any], prefix: str) -> torch.device:
+    """Where a clip goes: where it is, or from the meta device to the weights that are loaded with it."""
+    if not clip.is_meta:
+        return clip.device
+    tensors = (x for name, x in state.items() if name.startswith(prefix) and isinstance(x, Tensor))
+    return next((x.device for x in tensors), torch.device("cpu"))
 
 
 class AfterLoadHook:
@@ -224,6 +247,8 @@ def load_quantizer_state(model: nn.Module, state: dict[str, Any]) -> None:
     parameters = dict(model.named_parameters())
     if missing := [name for name in state["clips"] if name not in parameters]:
         raise ValueError(f"the state is of another model or recipe: it has {missing[0]}, the model has not")
+    if lost := [name for name in state["clips"] if parameters[name].is_meta]:
+        raise ValueError(f"{lost[0]} is on the meta device, which holds no numbers: load the weights before the state")
     sites: dict[str, dict[str, Any]] = {name: {} for name, _, _ in modules}
     for site, values in state["sites"].items():
         name, slash, product = site.partition("/")

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from lplab.formats.recorded import has_numbers
 from lplab.training.emulation.gemms import Product, as_rows, leaves
 from lplab.training.emulation.quantized_op import QuantizedOp, detach_view, first_derivative
 
@@ -64,7 +65,7 @@ class ContractionProduct(torch.autograd.Function):
         """da = dy · bᵀ sums over the columns of y, db = aᵀ · dy over its rows; the bias gets the sum of dy."""
         (a, b), op = ctx.saved_tensors, ctx.op
         _, _, a_role, b_role, for_a, for_b, a_result, b_result = ctx.roles
-        if op.scale is not None:
+        if op.scale is not None and has_numbers(dy):
             op.scale.vote(dy)
         da = db = dbias = None
         if ctx.needs_input_grad[0]:

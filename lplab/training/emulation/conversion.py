@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import warnings
-import weakref
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
@@ -16,15 +15,16 @@ import torch
 from torch import nn
 
 from lplab.checks import check_int
-from lplab.training.emulation.checkpoint_state import add_state_hooks, remove_state_hooks
-from lplab.training.emulation.interception import ForwardHook, PreForwardHook
+from lplab.training.emulation.checkpoint_state import SaveHook, add_state_hooks, begin_anew, remove_state_hooks
+from lplab.training.emulation.interception import ForwardHook, NameOutsideTraces, PreForwardHook
 from lplab.training.emulation.layer_kinds import is_called, kinds_of, with_tensor_kinds
-from lplab.training.emulation.model_state import Emulation, disable_quantization
-from lplab.training.emulation.pact import ALPHA
+from lplab.training.emulation.model_state import Emulation, ModuleReference, disable_quantization
+from lplab.training.emulation.pact import ALPHA, first_clip
 from lplab.training.recipe import recipes
 from lplab.training.recipe.recipe import Recipe
 
 ATTRIBUTE = "_lplab_emulation"
+_EMPTY = nn.Module.to_empty.__code__.co_consts  # with the code of the function that it applies
 _SKIP = "pass skip=[{name!r}] to leave it in float32"
 UNSUPPORTED: dict[Any, str] = {
     nn.RNN: "use nn.GRU or nn.LSTM, or " + _SKIP,
@@ -32,7 +32,7 @@ UNSUPPORTED: dict[Any, str] = {
     nn.Bilinear: "write it with torch.einsum, two tensors at a time, or " + _SKIP,
     nn.EmbeddingBag: "use nn.Embedding and a sum, or " + _SKIP,
     nn.modules.lazy.LazyModuleMixin: "run the model once, so that its shapes are known, then quantize it",
-    torch.jit.ScriptModule: "quantize the model before torch.jit.script",
+    torch.jit.ScriptModule: "quantize the plain model; record that with torch.jit.trace within torch.no_grad()",
     nn.DataParallel: "quantize the model inside, before it is wrapped",
     nn.parallel.DistributedDataParallel: "quantize the model inside, before it is wrapped",
 }
@@ -110,19 +110,57 @@ def quantize_model(
     pairs = _overrides(model, overrides or {}, skip)
     plain = ("*",) if recipe.is_identity and not recipe.exceptions else ()
     _check_support(model, plain + tuple(pattern for pattern, other in pairs if other.is_identity))
-    model = model if inplace else copy.deepcopy(model)
+    model = model if inplace else _copied(model)
     kinds = kinds_of(model, first, last)
     emulation = Emulation(recipe, kinds, pairs, check_int("seed", seed, 0, 2**63 - 1), tensor_state)
     _add_clips(model, emulation)
     for name, module in model.named_modules():
-        module.register_forward_pre_hook(PreForwardHook(emulation, name), prepend=True)
-        module.register_forward_hook(ForwardHook(emulation), always_call=True)
         add_state_hooks(emulation, name, module)
-        if (name in kinds and is_called(module)) or module is model:
-            module.__dict__["extra_repr"] = QuantizedRepr(emulation, name, module)
-    setattr(model, ATTRIBUTE, emulation)
+        _add_hooks(emulation, name, module)
     _warn_if_nothing_is_rounded(model, emulation)
     return model
+
+
+def _copied(model: nn.Module) -> nn.Module:
+    """A deep copy, also of a model with weights that its hooks compute before each call.
+
+    PyTorch copies only leaves of the graph. The weight of pruning and of the old weight and spectral norms is none; the
+    copy gets its numbers, and its hooks compute it anew.
+    """
+    memo: dict[int, Any] = {}
+    for module in model.modules():
+        for name, value in module.__dict__.items():
+            if isinstance(value, torch.Tensor) and any(name + end in module._parameters for end in ("_orig", "_v")):
+                memo[id(value)] = value.detach().clone()
+    try:
+        return copy.deepcopy(model, memo)
+    except RuntimeError as error:
+        if "graph leaves" not in str(error):
+            raise
+        raise ValueError(
+            "the model holds a tensor that was computed with a gradient, such as an activation of its last call, which "
+            "PyTorch does not copy: detach it or set it to None; quantize_model(…, inplace=True) needs no copy"
+        ) from None
+
+
+def _add_hooks(emulation: Emulation, name: str, module: nn.Module) -> None:
+    """Let a module call the emulation, and say in its text what is rounded."""
+    module.register_forward_pre_hook(PreForwardHook(emulation, name), prepend=True)
+    module.register_forward_hook(ForwardHook(emulation), always_call=True)
+    module.__dict__["_get_name"] = NameOutsideTraces(emulation, module)
+    if (name in emulation.kinds and is_called(module)) or not name:
+        module.__dict__["extra_repr"] = QuantizedRepr(emulation, name, module)
+    if not name:
+        setattr(module, ATTRIBUTE, emulation)
+    if isinstance(module, torch.fx.GraphModule):
+        module._deepcopy_hooks.append(_add_lost_hooks)
+
+
+def _add_lost_hooks(copied: nn.Module) -> None:
+    """Add the hooks that a copied ``torch.fx.GraphModule`` has lost: it keeps those of ``state_dict`` alone."""
+    (hook,) = (each for each in copied._state_dict_hooks.values() if isinstance(each, SaveHook))
+    copied._deepcopy_hooks.remove(_add_lost_hooks)
+    _add_hooks(hook.emulation, hook.name, copied)
 
 
 class RoundsNothing(UserWarning):
@@ -130,19 +168,14 @@ class RoundsNothing(UserWarning):
 
 
 class QuantizedRepr:
-    """Takes the place of a module's ``extra_repr``: PyTorch's text, and in short what the recipe rounds.
-
-    It holds the module weakly, so that a model that is deleted frees its memory at once; its copies and files belong to
-    the copy of the module.
-    """
+    """Takes the place of a module's ``extra_repr``: PyTorch's text, and in short what the recipe rounds."""
 
     def __init__(self, emulation: Emulation, name: str, module: nn.Module) -> None:
-        self.emulation, self.name, self.module = emulation, name, weakref.ref(module)
+        self.emulation, self.name, self.module = emulation, name, ModuleReference(module)
 
     def __call__(self) -> str:
         """The text that ``print`` shows for the module."""
         module = self.module()
-        assert module is not None
         parts = [type(module).extra_repr(module)]
         if hasattr(module, ATTRIBUTE):
             parts.append(f"recipe={self.emulation.recipe.name or 'unnamed'}")
@@ -151,12 +184,6 @@ class QuantizedRepr:
             rules = self.emulation.rules_of(self.name, kinds)
             parts.append("in float32" if rules.is_identity else f"rounded: {rules.summary}")
         return ", ".join(filter(None, parts))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "module": self.module()}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, module=weakref.ref(state["module"]))
 
 
 def _warn_if_nothing_is_rounded(model: nn.Module, emulation: Emulation) -> None:
@@ -220,8 +247,27 @@ def _add_clips(model: nn.Module, emulation: Emulation) -> None:
         if learned is None:
             continue
         weight = module.weight
-        start = torch.tensor(learned.initial or 10.0, dtype=weight.dtype, device=weight.device)
+        start = torch.tensor(first_clip(learned), dtype=weight.dtype, device=weight.device)
         module.register_parameter(ALPHA, nn.Parameter(start))
+        module.__dict__["_apply"] = ApplyAndBegin(emulation, name, module)
+
+
+class ApplyAndBegin:
+    """Takes the place of ``_apply`` of a module with a trained clip: after ``to_empty`` the clip begins anew.
+
+    ``to_empty`` gives parameters memory without values. Weights are loaded into it, and a plain state has no clip.
+    """
+
+    def __init__(self, emulation: Emulation, name: str, module: nn.Module) -> None:
+        self.emulation, self.name, self.module = emulation, name, ModuleReference(module)
+
+    def __call__(self, fn: Any, *args: Any, **kwargs: Any) -> nn.Module:
+        """As PyTorch's method."""
+        module = self.module()
+        result = type(module)._apply(module, fn, *args, **kwargs)
+        if getattr(fn, "__code__", None) in _EMPTY:
+            begin_anew(self.emulation, self.name, module, module._parameters[ALPHA])
+        return result
 
 
 def emulations(model: nn.Module) -> list[Emulation]:
@@ -288,15 +334,18 @@ def switch_recipe(model: nn.Module, recipe: str | Recipe) -> None:
 def dequantize_model(model: nn.Module) -> nn.Module:
     """A plain copy of a quantized model, with its weights as they are stored."""
     emulation_of(model)
-    plain = copy.deepcopy(model)
+    plain = _copied(model)
     for module in plain.modules():
         for hooks in (module._forward_pre_hooks, module._forward_hooks):
             for key in [key for key, hook in hooks.items() if isinstance(hook, PreForwardHook | ForwardHook)]:
                 del hooks[key]
                 module._forward_hooks_always_called.pop(key, None)
         remove_state_hooks(module)
-        if isinstance(module.__dict__.get("extra_repr"), QuantizedRepr):
-            del module.__dict__["extra_repr"]
+        for name in ("extra_repr", "_get_name", "_apply"):
+            if isinstance(module.__dict__.get(name), QuantizedRepr | NameOutsideTraces | ApplyAndBegin):
+                del module.__dict__[name]
+        if isinstance(module, torch.fx.GraphModule):
+            module._deepcopy_hooks.remove(_add_lost_hooks)
         module._parameters.pop(ALPHA, None)
     delattr(plain, ATTRIBUTE)
     return plain

@@ -9,6 +9,7 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
+import copy
 import sys
 import warnings
 from types import FrameType
@@ -17,17 +18,29 @@ from typing import Any
 import torch
 from torch import nn
 from torch._C._dynamo import eval_frame
-from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
-from lplab.training.emulation.model_state import Emulation, ModuleCall
-from lplab.training.emulation.op_handlers import HANDLERS, multi_head_attention
+from lplab.formats.recorded import is_recording, is_transforming, knows_shapes_alone
+from lplab.training.emulation.model_state import Emulation, ModuleCall, ModuleReference
+from lplab.training.emulation.op_handlers import HANDLERS, WITHOUT_PLACES, multi_head_attention
 from lplab.training.emulation.quantized_op import NOT_COMPILED
 from lplab.training.emulation.recomputation import draws_of, may_be_new
-from lplab.training.emulation.traced_rounding import is_tracing
 from lplab.training.emulation.unseen_products import begin_watch, end_watch, watch_functions
+from lplab.training.emulation.weight_lineage import Lineage
 
 _MODULE_CALL = nn.Module._call_impl.__code__
+_NOT_SCRIPTED = (
+    "torch.jit.script cannot compile a model under a recipe, which runs in Python: record it with torch.jit.trace "
+    "within `with torch.no_grad():`, or script dequantize_model(model)"
+)
+_NOT_EXPORTED = (
+    "torch.export cannot record how a recipe rounds: export dequantize_model(model), or do it within "
+    "`with lplab.training.float32(model):`"
+)
+_NOT_TRACED = (
+    "torch.fx.symbolic_trace cannot see how a recipe rounds: trace the plain model, and quantize the module that it "
+    "returns; or record the model with torch.jit.trace within `with torch.no_grad():`"
+)
 
 
 class QuantizationMode(TorchFunctionMode):
@@ -35,16 +48,17 @@ class QuantizationMode(TorchFunctionMode):
 
     Args:
         emulation: of the model.
+        lineage: which tensors are weights, in this call of the model.
         caller: the call of the model during which the mode is on; None where a ``with`` block closes the mode.
     """
 
-    def __init__(self, emulation: Emulation, caller: FrameType | None = None) -> None:
+    def __init__(self, emulation: Emulation, lineage: Lineage, caller: FrameType | None = None) -> None:
         super().__init__()
-        self.emulation, self.caller = emulation, caller
+        self.emulation, self.lineage, self.caller = emulation, lineage, caller
 
     def nested(self) -> QuantizationMode:
         """The same mode for use inside a handler, where PyTorch has switched this one off."""
-        return QuantizationMode(self.emulation)
+        return QuantizationMode(self.emulation, self.lineage)
 
     def is_left_behind(self) -> bool:
         """Whether the call has ended without closing the mode, as after Ctrl-C. It must not act on other models."""
@@ -58,22 +72,36 @@ class QuantizationMode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call the handler of the function; the function itself where there is none."""
-        handler = HANDLERS.get(func)
-        if handler is None or not self.emulation.enabled or self.is_left_behind():
-            return func(*args, **(kwargs or {}))
-        emulation = self.emulation
+        handler, kwargs, emulation = HANDLERS.get(func), kwargs or {}, self.emulation
+        if handler is None:
+            result = func(*args, **kwargs)
+            self.lineage.follow(func, args, kwargs, result)
+            return result
+        if not emulation.enabled or self.is_left_behind():
+            return func(*args, **kwargs)
         emulation.thread.draws = draws_of(emulation, sys._getframe(1) if may_be_new() else None)
         watch = emulation.thread.product_watch
         if watch is None:
-            return handler(emulation, func, args, kwargs or {})
-        before, watch.is_on = watch.is_on, handler is multi_head_attention  # its products have handlers of their own
-        try:
-            return handler(emulation, func, args, kwargs or {})
-        finally:
-            watch.is_on = before
+            result = handler(emulation, func, args, kwargs)
+        else:
+            before, watch.is_on = watch.is_on, handler is multi_head_attention  # its products have their own handlers
+            try:
+                result = handler(emulation, func, args, kwargs)
+            finally:
+                watch.is_on = before
+        if handler in WITHOUT_PLACES:
+            self.lineage.follow(func, args, kwargs, result)
+        return result
 
 
-class PreForwardHook:
+class _Hook:
+    @property
+    def __name__(self) -> str:
+        """What ``torch.jit.script`` asks each hook for, to compile the function of this name."""
+        raise AttributeError(_NOT_SCRIPTED)
+
+
+class PreForwardHook(_Hook):
     """The hook that runs before a module; it knows the module's name."""
 
     def __init__(self, emulation: Emulation, name: str) -> None:
@@ -82,7 +110,7 @@ class PreForwardHook:
     def __call__(self, module: nn.Module, args: Any) -> None:
         """Record the call; the first call switches the mode on."""
         if torch.compiler.is_dynamo_compiling():
-            torch._dynamo.skip_frame(msg=NOT_COMPILED)
+            torch._dynamo.skip_frame(msg=_NOT_EXPORTED if torch.compiler.is_exporting() else NOT_COMPILED)
         compiler = eval_frame.set_eval_frame(None)
         if compiler is not None:
             self.emulation.thread.compiler = compiler
@@ -92,7 +120,7 @@ class PreForwardHook:
             begin_watch(self.emulation, self.name, module, args)
 
 
-class ForwardHook:
+class ForwardHook(_Hook):
     """The hook that runs after a module, also where the module raised an error."""
 
     def __init__(self, emulation: Emulation) -> None:
@@ -131,7 +159,7 @@ def begin_call(emulation: Emulation, name: str, module: nn.Module) -> None:
         if thread.again is None and (torch.is_grad_enabled() or draws is not None):
             for op in emulation.ops.values():
                 op.end_step()
-        mode = QuantizationMode(emulation, sys._getframe(2))
+        mode = QuantizationMode(emulation, Lineage(module), sys._getframe(2))
         thread.modes.append(mode)
         mode.__enter__()
     thread.calls.append(ModuleCall(name, module, draws=draws, frame=frame))
@@ -145,23 +173,66 @@ def _check_surroundings(emulation: Emulation) -> None:
         )
     if not emulation.enabled:
         return
-    if torch._C._functorch.peek_interpreter_stack() is not None:
+    if is_transforming() and torch._C._functorch.peek_interpreter_stack() is not None:
         raise NotImplementedError(
             "torch.func (vmap, grad, jacrev, …) cannot transform a model under a recipe: take torch.autograd.grad, one "
             "example after the other, or call the model within `with lplab.training.float32(model):`"
         )
-    if torch.compiler.is_exporting():
-        raise NotImplementedError(
-            "torch.export cannot record how a recipe rounds: export dequantize_model(model), or do it within "
-            "`with lplab.training.float32(model):`"
-        )
-    if is_tracing() and torch.is_grad_enabled():
-        raise NotImplementedError("torch.jit.trace records a model under a recipe only within `with torch.no_grad():`")
-    if forward_ad._current_level >= 0:
+    if is_transforming():
         raise NotImplementedError(
             "forward-mode derivatives of a model under a recipe are not defined: take torch.autograd.grad, or call the "
             "model within `with lplab.training.float32(model):`"
         )
+    if torch.compiler.is_exporting():
+        raise NotImplementedError(_NOT_EXPORTED)
+    if is_symbolic_trace():
+        raise NotImplementedError(_NOT_TRACED)
+    if not is_recording():
+        return
+    if torch.is_grad_enabled():
+        raise NotImplementedError(
+            "torch.jit.trace and make_fx record a model under a recipe only within `with torch.no_grad():`"
+        )
+    if knows_shapes_alone():
+        raise NotImplementedError("make_fx records a model under a recipe only with tracing_mode='real'")
+
+
+def is_symbolic_trace() -> bool:
+    """Whether ``torch.fx.symbolic_trace`` or another ``torch.fx.Tracer`` runs a forward pass with stand-ins now.
+
+    >>> is_symbolic_trace()
+    False
+    """
+    return torch.fx._symbolic_trace._is_fx_tracing_flag and not is_recording()
+
+
+class NameOutsideTraces:
+    """Takes the place of a module's ``_get_name``, which a ``torch.fx.Tracer`` asks for before it traces a module.
+
+    Such a trace calls ``forward`` of the module itself and no hook, so that nothing else could notice it. The name is
+    that of the class.
+    """
+
+    def __init__(self, emulation: Emulation, module: nn.Module) -> None:
+        self.emulation, self.module = emulation, ModuleReference(module)
+
+    def __call__(self) -> str:
+        """The name; refused while a trace begins."""
+        if is_symbolic_trace() and not self.emulation.is_identity:
+            raise NotImplementedError(_NOT_TRACED)
+        return type(self.module()).__name__
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NameOutsideTraces:
+        return NameOutsideTraces(*copy.deepcopy((self.emulation, self.module()), memo))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Refuse a file of a module that PyTorch would trace again when it is read, without its hooks."""
+        if isinstance(self.module(), torch.fx.GraphModule):
+            raise NotImplementedError(
+                "a torch.fx.GraphModule under a recipe cannot be pickled: save its state_dict(), or "
+                "dequantize_model(model), and quantize what is loaded"
+            )
+        return self.__dict__
 
 
 def module_call(frame: FrameType | None) -> FrameType | None:

@@ -5,7 +5,10 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from torch import nn
+from torch.nn.utils import parametrize
 
 from lplab.training.emulation.convolutions import convolution_kinds
 
@@ -25,6 +28,9 @@ LAYERS = (
     nn.MultiheadAttention,
 )
 
+PARAMETRIZATIONS = "parametrizations"
+"""The child of a module in which PyTorch keeps what the module's weights are computed from."""
+
 
 def kinds_of(model: nn.Module, first: str | None = "auto", last: str | None = "auto") -> dict[str, frozenset[str]]:
     """The modules that own the weights of products or lookups, in the order of registration, with their kinds.
@@ -35,7 +41,7 @@ def kinds_of(model: nn.Module, first: str | None = "auto", last: str | None = "a
     >>> kinds_of(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)))
     {'0': frozenset({'first'}), '2': frozenset({'last'})}
     """
-    kinds: dict[str, set[str]] = {name: set() for name, module in model.named_modules() if _owns_weights(module)}
+    kinds: dict[str, set[str]] = {name: set() for name, module in _modules(model) if _owns_weights(module)}
     tables = [name for name in kinds if isinstance(model.get_submodule(name), nn.Embedding)]
     order = list(kinds)
     products = [name for name in order if name not in tables]
@@ -54,13 +60,19 @@ def kinds_of(model: nn.Module, first: str | None = "auto", last: str | None = "a
     return {name: frozenset(names) for name, names in kinds.items()}
 
 
+def _modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """The modules with their names, but for those that compute the weights of others: parametrizations."""
+    return ((name, module) for name, module in model.named_modules() if PARAMETRIZATIONS not in name.split("."))
+
+
 def _owns_weights(module: nn.Module) -> bool:
     """A layer of PyTorch, or a module without children that owns a matrix (and is no normalization)."""
     if isinstance(module, LAYERS):
         return True
     normalizes = "Norm" in type(module).__name__
-    matrices = any(p.ndim >= 2 for p in module.parameters(recurse=False))
-    return matrices and not normalizes and not any(True for _ in module.children())
+    own = [module, *module.parametrizations.values()] if parametrize.is_parametrized(module) else [module]
+    matrices = any(p.ndim >= 2 for each in own for p in each.parameters(recurse=False))
+    return matrices and not normalizes and not set(module._modules) - {PARAMETRIZATIONS}
 
 
 def _is_shortcut(model: nn.Module, name: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from lplab.formats.recorded import is_transforming
 from lplab.training.emulation import pact
 from lplab.training.emulation.quantized_op import Draws, QuantizedOp, Watcher
 from lplab.training.recipe.recipe import LayerRules, Recipe
@@ -56,6 +58,28 @@ class ModuleCall:
     counts: dict[str, int] = field(default_factory=dict)
     draws: Draws | None = None
     frame: FrameType | None = None
+
+
+class ModuleReference:
+    """Holds a module weakly, so that a model that is deleted frees its memory at once.
+
+    Its copies and files belong to the copy of the module.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.reference = weakref.ref(module)
+
+    def __call__(self) -> nn.Module:
+        """The module."""
+        module = self.reference()
+        assert module is not None
+        return module
+
+    def __getstate__(self) -> nn.Module:
+        return self()
+
+    def __setstate__(self, module: nn.Module) -> None:
+        self.reference = weakref.ref(module)
 
 
 class ThreadState(threading.local):
@@ -166,6 +190,12 @@ class Emulation:
             kinds = kinds if "product" in kinds else kinds | self.kinds.get(call.name, frozenset())
             self._add(call.name, QuantizedOp(name, kinds, self.rules_of(call.name, kinds), self.seed))
         op = self.ops[name]
+        if is_transforming() and not op.rules.is_identity:
+            raise NotImplementedError(
+                f"{self.location}: torch.func (vmap, grad, jvp, …) and forward-mode derivatives cannot transform what "
+                "a recipe rounds: write the product for the whole batch, as with torch.bmm or torch.einsum, or name "
+                "the module in skip=[…]"
+            )
         op.watch, op.shared, op.thread = self.watch, self.thread.shared, self.thread
         return op
 

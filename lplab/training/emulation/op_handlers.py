@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from lplab.training.emulation import contraction_gemms
@@ -27,12 +27,6 @@ from lplab.training.emulation.quantized_op import PRODUCT, QuantizedOp, round_wi
 from lplab.training.emulation.recurrent import gru, gru_cell, lstm, lstm_cell
 
 Handler = Callable[[Emulation, Any, tuple, dict], Any]
-
-
-def is_weight(x: Tensor) -> bool:
-    """Whether a tensor is a parameter or a view of one, such as its transpose."""
-    base = x._base if x._base is not None else x
-    return isinstance(base, nn.Parameter)
 
 
 def linear(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
@@ -87,8 +81,11 @@ def rmatmul(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tenso
 
 def _product_op(emulation: Emulation, op_kind: str, a: Tensor, b: Tensor) -> tuple[QuantizedOp, bool]:
     """The op of a product, and whether the weight (if there is one) is the left factor."""
-    left, right = is_weight(a), is_weight(b)
+    lineage = emulation.thread.modes[-1].lineage
+    left, right = lineage.is_weight(a), lineage.is_weight(b)
     if left or right:
+        if lineage.is_static(a) and lineage.is_static(b):  # it computes a weight, as a spectral norm does
+            return emulation.op("weight", own=False), left and not right
         return emulation.op(op_kind), left and not right
     return emulation.op(op_kind, PRODUCT, own=False), False
 
@@ -377,3 +374,7 @@ def _operators(handlers: dict[Any, Handler]) -> dict[Any, Handler]:
 
 
 HANDLERS: dict[Any, Handler] = _table()
+WITHOUT_PLACES: frozenset[Handler] = frozenset({
+    matmul, rmatmul, addmm, addr, matrix_power, einsum, inner, tensordot,
+})  # fmt: skip
+"""The products that have no place of their own for a weight; see :mod:`lplab.training.emulation.weight_lineage`."""

@@ -13,18 +13,24 @@ import torch
 from torch import Tensor, nn
 
 from lplab.formats import IntFormat, Rounding
+from lplab.formats.recorded import has_numbers, is_recorded, is_recording, is_tracing
 from lplab.quantizers import Percentile, Quantizer, Sawb
 from lplab.quantizers.autograd import clamped_value
 from lplab.quantizers.reductions import clip_backward, clip_mask
 from lplab.training.emulation.prepared_rounding import Prepared, prepared
 from lplab.training.emulation.quantized_op import QuantizedOp, StraightThrough, first_derivative
 from lplab.training.emulation.rounders import Rounded, Rounder, RounderAt, rounder_at, rounder_of
-from lplab.training.emulation.traced_rounding import is_tracing, recorded
-from lplab.training.recipe.quant_spec import QuantSpec
+from lplab.training.emulation.traced_rounding import recorded
+from lplab.training.recipe.quant_spec import LearnedClip, QuantSpec
 
 ALPHA = "pact_alpha"
 """The parameter of a layer that holds α. It is trained; ``state_dict`` has it in the metadata (checkpoint_state)."""
 _WHOLE = Quantizer(IntFormat(8, symmetric=True), Percentile(99.9))
+
+
+def first_clip(learned: LearnedClip) -> float:
+    """The α of a layer that has seen no input."""
+    return learned.initial or 10.0
 
 
 def clipped(x: Tensor, op: QuantizedOp, module: nn.Module) -> Tensor:
@@ -34,12 +40,25 @@ def clipped(x: Tensor, op: QuantizedOp, module: nn.Module) -> Tensor:
     if not has_clip(op, module):
         return _by_statistics(x, op, min(learned.bits, 8))
     alpha = getattr(module, ALPHA)
-    if op.clip_signed is None and bool((x.detach().isfinite() & (x.detach() != 0)).any()):  # else no magnitude is known
-        op.clip_signed = bool((x.detach() < 0).any())
-        with torch.no_grad():
-            start = learned.initial or _WHOLE.scale(x.detach()) * 127
-            alpha.fill_(max(start, learned.least))
-    bound, signed = clamped_value(alpha, learned.least), bool(op.clip_signed)
+    if not has_numbers(x):
+        return torch.minimum(x, alpha)  # its shape, and gradients of the right shapes
+    signed = op.clip_signed
+    if is_recording() and not torch.jit.is_tracing():
+        raise NotImplementedError(
+            f"{op.name}: make_fx cannot record a trained clip; record the model with torch.jit.trace"
+        )
+    if signed is None and is_recording():
+        raise NotImplementedError(f"{op.name}: call the model once before it is traced; its trained clip begins then")
+    if signed is None and bool((x.detach().isfinite() & (x.detach() != 0)).any()):  # else no magnitude is known
+        signed = bool((x.detach() < 0).any())
+        if isinstance(alpha, nn.Parameter):  # else functional_call has given it, and nothing of the call may stay
+            _begin(x.detach(), alpha, learned)
+            op.clip_signed = signed
+        elif getattr(module, "_is_replica", False):
+            raise RuntimeError(
+                f"{op.name}: call the model once before nn.DataParallel splits its inputs; its trained clip begins then"
+            )
+    bound, signed = clamped_value(alpha, learned.least), bool(signed)
     if x.requires_grad or alpha.requires_grad:
         values = Clip.apply(x, alpha, bound, learned.bits, signed)
     else:
@@ -47,6 +66,13 @@ def clipped(x: Tensor, op: QuantizedOp, module: nn.Module) -> Tensor:
     if op.watch is not None:
         op.watch(op, "activation", x.detach(), Rounded(values.detach(), bound, bound))
     return values
+
+
+def _begin(x: Tensor, alpha: nn.Parameter, learned: LearnedClip) -> None:
+    """Set α by the first input of a layer, unless it was given another value before, as by averaging models."""
+    with torch.no_grad():
+        if bool(alpha == torch.full_like(alpha, first_clip(learned))):
+            alpha.fill_(max(learned.initial or _WHOLE.scale(x) * 127, learned.least))
 
 
 def on_grid(x: Tensor, alpha: float, bits: int, signed: bool) -> Tensor:
@@ -57,7 +83,7 @@ def on_grid(x: Tensor, alpha: float, bits: int, signed: bool) -> Tensor:
     """
     steps = 2 ** (bits - 1) - 1 if signed else 2**bits - 1
     ready = prepared(IntFormat(bits, symmetric=signed, signed=signed), Rounding(), step=True)
-    if is_tracing():
+    if is_recorded(x):
         return recorded(_as_rounder(ready))(x, 0, alpha / steps).values
     return ready(x, scale=alpha / steps)
 
@@ -104,7 +130,7 @@ def _flat(x: Tensor) -> np.ndarray:
 
 def _by_statistics(x: Tensor, op: QuantizedOp, bits: int) -> Tensor:
     """Round under SAWB's clip, which is computed from each input."""
-    rounder = recorded(_statistics(bits)) if is_tracing() else _statistics(bits)
+    rounder = recorded(_statistics(bits)) if is_recorded(x) else _statistics(bits)
     rounded = rounder(x.detach(), 0, 1.0)
     if op.watch is not None:
         op.watch(op, "activation", x.detach(), rounded)

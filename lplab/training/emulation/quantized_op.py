@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 from torch._C._dynamo import eval_frame
 
+from lplab.formats.recorded import has_numbers, is_recorded, is_recording, is_tracing
 from lplab.quantizers import GradScale, Luq
 from lplab.training.emulation.prepared_rounding import is_plain
 from lplab.training.emulation.rounders import Rounded, dual_rounding, rounder_at, rounder_of
-from lplab.training.emulation.traced_rounding import is_tracing, recorded
+from lplab.training.emulation.traced_rounding import recorded
 from lplab.training.recipe.quant_spec import QuantSpec
 from lplab.training.recipe.recipe import LayerRules
 
@@ -113,16 +114,16 @@ class QuantizedOp:
             if self.watch is not None:
                 self.watch(self, role, x, Rounded(x, 1.0))
             return x
-        return self._round(role, rule, x, self.seed_of(role) if rule.is_random else 0)
+        return self._round(role, rule, x, self.seed_of(role) if rule.is_random and has_numbers(x) else 0)
 
     def _round(self, role: str, rule: QuantSpec, x: Tensor, seed: int) -> Tensor:
         if role not in self._rounders:
             self._rounders[role] = rounder_of(rule)
         rounder = self._rounders[role]
-        if is_tracing():
-            if rule.rounding.is_stochastic or isinstance(rule.quantizer, Luq):
+        if is_recorded(x):
+            if is_recording() and (rule.rounding.is_stochastic or isinstance(rule.quantizer, Luq)):
                 raise NotImplementedError(
-                    f"{self.name}: torch.jit.trace would repeat the random bits of one call in all; trace the model "
+                    f"{self.name}: a trace would repeat the random bits of one call in all; trace the model "
                     "under a recipe without stochastic rounding, or within `with lplab.training.float32(model):`"
                 )
             rounder = recorded(rounder)
@@ -140,7 +141,7 @@ class QuantizedOp:
         if key not in self._rounders:
             self._rounders[key] = rounder_at(rule)
         at = self._rounders[key]
-        if at is None or self.watch is not None or not is_plain(x) or is_tracing():
+        if at is None or self.watch is not None or not is_plain(x) or is_recorded(x):
             return self.round(role, x)
         seed = self.seed_of(role) if rule.is_random else 0
         return out if at(x.data_ptr(), out.data_ptr(), x.numel(), seed) else self._round(role, rule, x, seed)
@@ -178,7 +179,7 @@ class QuantizedOp:
         in_one_pass = self._both_gradients(dy, into) if for_dx or for_dw else None
         if in_one_pass is not None:
             return in_one_pass[0] if for_dx else None, in_one_pass[1] if for_dw else None
-        if self.scale is not None and (for_dx or for_dw):
+        if self.scale is not None and (for_dx or for_dw) and has_numbers(dy):
             self.scale.vote(dy)
         rules = self.rules
         same = rules.output_gradient_dx == rules.output_gradient_dw and not rules.output_gradient_dx.is_random
@@ -193,7 +194,7 @@ class QuantizedOp:
 
     def _both_gradients(self, dy: Tensor, into: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor] | None:
         """As :meth:`gradients`, in one pass over dy; None where that is not possible."""
-        if self.scale is None or not self.scale.is_set or self.watch is not None:
+        if self.scale is None or not self.scale.is_set or self.watch is not None or not has_numbers(dy):
             return None
         scale = self.scale.scale
         if scale not in self._both:
@@ -236,9 +237,7 @@ class QuantizedOp:
         from lplab.arithmetic import matmul
 
         if is_tracing():
-            raise NotImplementedError(
-                f"{self.name}: torch.jit.trace cannot record an accumulator; pass accumulator=None"
-            )
+            raise NotImplementedError(f"{self.name}: a trace cannot record an accumulator; pass accumulator=None")
         seed = self.seed_of("accumulator") if accumulator.rounding.is_stochastic else None
         return matmul(a, b, accumulator, seed=seed)
 
@@ -376,7 +375,7 @@ def rounded_gradient(x: Tensor, op: QuantizedOp, role: str) -> Tensor:
 
     @not_compiled
     def hook(gradient: Tensor) -> Tensor | None:
-        if op.scale is not None and role.startswith("output_gradient"):
+        if op.scale is not None and role.startswith("output_gradient") and has_numbers(gradient):
             op.scale.vote(gradient)  # no product uses this gradient, so it is counted here
         rounded = op.round(role, gradient)
         return without_derivative(rounded)[0] if torch.is_grad_enabled() else rounded

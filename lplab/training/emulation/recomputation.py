@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils import checkpoint
 
 from lplab.training.emulation.model_state import Emulation
@@ -33,16 +34,19 @@ class Recomputation:
     Args:
         function: what PyTorch would call.
         emulation: of the model; the calls that are open now are those in which the checkpoint was met.
+        args: of the function; a reentrant checkpoint will pass copies of them.
 
     Attributes:
         seeds: of the random bits of the first computation.
     """
 
-    def __init__(self, function: Callable[..., Any], emulation: Emulation) -> None:
+    def __init__(self, function: Callable[..., Any], emulation: Emulation, args: tuple) -> None:
         self.function, self.emulation, self.enabled = function, emulation, emulation.enabled
         thread = emulation.thread
         self.calls = [replace(call, counts=dict(call.counts), frame=None) for call in thread.calls]
-        self.mode = thread.modes[-1].nested() if thread.modes else nullcontext()
+        self.mode: Any = thread.modes[-1].nested() if thread.modes else nullcontext()
+        tensors = [(i, x) for i, x in enumerate(args) if isinstance(x, Tensor)] if thread.modes else []
+        self.weights_at = [i for i, x in tensors if self.mode.lineage.is_weight(x)]
         self.seeds: dict[tuple[str, str], list[int]] = {}
 
     def __call__(self, *args: Any) -> Any:
@@ -53,6 +57,8 @@ class Recomputation:
         thread.calls = [replace(call, counts=dict(call.counts), draws=again) for call in self.calls]
         thread.modes, thread.shared, thread.draws, thread.again = [self.mode] if self.calls else [], [], again, again
         emulation.enabled = self.enabled
+        for i in self.weights_at:
+            self.mode.lineage.add(args[i])
         try:
             with self.mode:
                 return self.function(*args)
@@ -85,7 +91,7 @@ def draws_of(emulation: Emulation, frame: FrameType | None) -> Draws | None:
     while frame is not None and frame is not stop:
         code = frame.f_code
         if code is _WITH_REENTRANT:
-            draws = _recorded(draws, frame.f_locals["ctx"], "run_function", emulation)
+            draws = _recorded(draws, frame.f_locals["ctx"], "run_function", emulation, frame.f_locals["args"])
         elif code is _WITHOUT_REENTRANT and (running := frame.f_locals.get("gen")) is not None:
             draws = _recorded(draws, running.gi_frame.f_locals["new_frame"], "recompute_fn", emulation)
         elif code is _AGAIN:
@@ -94,13 +100,13 @@ def draws_of(emulation: Emulation, frame: FrameType | None) -> Draws | None:
     return draws
 
 
-def _recorded(draws: Draws | None, owner: Any, attribute: str, emulation: Emulation) -> Draws:
+def _recorded(draws: Draws | None, owner: Any, attribute: str, emulation: Emulation, args: tuple = ()) -> Draws:
     """The same draws, which the checkpoint with this owner records; it is prepared when it is met first."""
     known = getattr(owner, attribute)
     while isinstance(known, Recomputation) and known.emulation is not emulation:
         known = known.function
     if not isinstance(known, Recomputation):
-        known = Recomputation(getattr(owner, attribute), emulation)
+        known = Recomputation(getattr(owner, attribute), emulation, args)
         setattr(owner, attribute, known)
     draws = draws or Draws()
     if any(record is known.seeds for record in draws.records):

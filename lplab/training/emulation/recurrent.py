@@ -19,12 +19,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from lplab.formats.paths import kernel_selection
+from lplab.formats.recorded import is_tracing
 from lplab.training.emulation import contraction_gemms, pact
 from lplab.training.emulation.gemms import Linear
 from lplab.training.emulation.model_state import Emulation
 from lplab.training.emulation.prepared_rounding import is_plain
 from lplab.training.emulation.quantized_op import QuantizedOp, first_derivative, round_with_ste
-from lplab.training.emulation.traced_rounding import is_tracing
 
 State = tuple[Tensor, ...]  # (h,) or (h, c)
 LINE = 64  # bytes: memory that PyTorch allocates begins at multiples of it

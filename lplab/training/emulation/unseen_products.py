@@ -22,6 +22,7 @@ from torch.autograd.function import BackwardCFunction
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 from torch.utils._pytree import tree_leaves
 
+from lplab.formats.recorded import is_tracing
 from lplab.training.emulation.model_state import Emulation
 
 PRODUCT_OPERATORS = frozenset({
@@ -241,7 +242,7 @@ def begin_watch(emulation: Emulation, name: str, module: nn.Module, args: Any) -
         thread.product_watch = None  # a backward pass that ended with an error
     if emulation.is_identity or not emulation.enabled or _kind_of_call(name, module) in emulation.watched_calls:
         return
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+    if torch.compiler.is_compiling() or is_tracing():
         return
     watch = ProductWatch(emulation)
     watch.visited.update(_nodes_of(args))  # what was computed before the model is not looked at

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from lplab.training.emulation.conversion import dequantize_model, emulation_of
+from lplab.training.emulation.weight_lineage import Lineage
 from lplab.training.onnx_export.graph import DTYPES, ExportError, OnnxGraph, Value
 from lplab.training.onnx_export.operators import OTHERS, PRODUCTS
 from lplab.training.recipe.quant_spec import QuantSpec
@@ -65,8 +66,9 @@ def export_onnx(model: nn.Module, example: Any, path: str | Path) -> Path:
     if wrong:
         raise ExportError(f"the model has parameters of {', '.join(sorted(wrong))}; only float32 is exported")
     inputs = example if isinstance(example, tuple) else (example,)
-    graph = OnnxGraph(emulation)
-    program = _exported(dequantize_model(model).eval(), inputs)
+    plain = dequantize_model(model).eval()
+    graph = OnnxGraph(emulation, Lineage(plain))
+    program = _exported(plain, inputs)
     values, onnx_inputs = _stored_and_inputs(graph, program)
     for node in program.graph.nodes:
         if node.op == "call_function":
@@ -97,7 +99,9 @@ def _stored_and_inputs(graph: OnnxGraph, program: Any) -> tuple[dict[fx.Node, Va
     for node in program.graph.find_nodes(op="placeholder"):
         if node.name in stored or node.name in constants:
             name = stored.get(node.name) or constants[node.name]
-            values[node] = program.state_dict[name] if name in program.state_dict else program.constants[name]
+            value = values[node] = program.state_dict[name] if name in program.state_dict else program.constants[name]
+            if not isinstance(value, nn.Parameter):
+                graph.lineage.add(value, is_weight=False)
         elif isinstance(node.meta["val"], Tensor):
             values[node] = node.name
             inputs.append(graph.value_info(node.name, node.meta["val"]))
@@ -120,7 +124,9 @@ def _translated(graph: OnnxGraph, node: fx.Node, values: dict[fx.Node, Value]) -
     converter = PRODUCTS.get(target)
     if converter is None and not any(isinstance(value, str) for value in _used(node, values)):
         with torch.no_grad():
-            return node.target(*args, **kwargs)
+            result = node.target(*args, **kwargs)
+        graph.lineage.follow(node.target, args, kwargs, result)
+        return result
     converter = converter or OTHERS.get(target)
     if converter is not None:
         return converter(graph, node, *args, **kwargs)

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor
 
 from lplab.training.emulation.model_state import Emulation
+from lplab.training.emulation.weight_lineage import Lineage
 from lplab.training.onnx_export.onnx_types import OPSET
 
 DTYPES = {
@@ -37,6 +38,7 @@ class OnnxGraph:
 
     Args:
         emulation: of the model: it knows the rules of each layer.
+        lineage: which tensors are weights.
 
     Attributes:
         roundings: how often each (module, role) was rounded.
@@ -48,8 +50,8 @@ class OnnxGraph:
         dequantized: what was rounded, by tensor or name and by rule, and the tensor.
     """
 
-    def __init__(self, emulation: Emulation) -> None:
-        self.emulation = emulation
+    def __init__(self, emulation: Emulation, lineage: Lineage) -> None:
+        self.emulation, self.lineage = emulation, lineage
         self.nodes: list[Any] = []
         self.stored: dict[str, Any] = {}
         self.roundings: Counter[tuple[str, str]] = Counter()

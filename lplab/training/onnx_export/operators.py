@@ -18,7 +18,6 @@ import torch
 from torch import Tensor, fx
 
 from lplab.training.emulation.convolutions import convolution_kinds
-from lplab.training.emulation.op_handlers import is_weight
 from lplab.training.emulation.quantized_op import PRODUCT
 from lplab.training.onnx_export.graph import DTYPES, OnnxGraph, Value
 from lplab.training.onnx_export.rounding import limited, rounded
@@ -58,7 +57,7 @@ def _rules(graph: OnnxGraph, kinds: frozenset[str]) -> LayerRules:
 
 def _factors(graph: OnnxGraph, a: Value, b: Value) -> tuple[Value, Value, LayerRules]:
     """Both factors of a product, rounded as weight or activation, and the rules."""
-    left, right = (isinstance(x, Tensor) and is_weight(x) for x in (a, b))
+    left, right = (isinstance(x, Tensor) and graph.lineage.is_weight(x) for x in (a, b))
     rules = _rules(graph, frozenset() if left or right else PRODUCT)
     a = rounded(graph, a, rules, "weight" if left and not right else "activation")
     return a, rounded(graph, b, rules, "weight" if right else "activation"), rules

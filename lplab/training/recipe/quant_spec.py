@@ -46,7 +46,7 @@ class LearnedClip:
 
     Args:
         bits: 2 to 8.
-        initial: the first α; None takes the 99.9 % quantile of the first input.
+        initial: the first α; None takes the 99.9 % quantile of the first input, unless α was set before that.
         least: α never falls below.
     """
 

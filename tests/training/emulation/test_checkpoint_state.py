@@ -188,6 +188,53 @@ def test_loading_with_assign_keeps_clips_trainable():
     assert_goes_on_alike(model, other)
 
 
+@pytest.mark.parametrize("options", [{}, {"tensor_state": True}], ids=["metadata", "tensors"])
+@pytest.mark.parametrize("recipe", ["pact_sawb_2019", "int4_fp4_2020", "luq_2022"])
+def test_a_model_made_on_the_meta_device_takes_the_state_by_assignment_or_into_memory(recipe, options):
+    for assign in (True, False):
+        model = trained(recipe, **options)
+        with torch.device("meta"):
+            other = quantize_model(net(), recipe, **options)
+        if not assign:
+            other.to_empty(device="cpu")
+        other.load_state_dict(through_file(model.state_dict()), assign=assign)
+        assert not any(p.is_meta for p in other.parameters())
+        assert_goes_on_alike(model, other)
+
+
+def clips(model):
+    return [p.item() for name, p in model.named_parameters() if name.endswith("pact_alpha")]
+
+
+@pytest.mark.filterwarnings("ignore::lplab.training.emulation.checkpoint_state.MissingQuantizerState")
+def test_clips_that_no_state_holds_begin_anew_after_memory_was_lost():
+    used, fresh = trained("pact_sawb_2019"), quantize_model(net(3), "pact_sawb_2019")
+    on_meta = copy.deepcopy(used).to("meta")
+    with torch.device("meta"):
+        made_there = quantize_model(net(), "pact_sawb_2019")
+    for model, assign in ((on_meta, True), (made_there, True), (used.to_empty(device="cpu"), False)):
+        model.load_state_dict(net(3).state_dict(), assign=assign)
+        assert clips(model) == clips(fresh) == [10.0, 10.0]
+        with torch.no_grad():
+            assert torch.equal(model(X), copy.deepcopy(fresh)(X))
+        assert 10.0 not in clips(model)
+
+
+def test_a_quantizer_state_is_not_lost_on_the_meta_device():
+    with torch.device("meta"):
+        model = quantize_model(net(), "pact_sawb_2019")
+    with pytest.raises(ValueError, match=r"2.pact_alpha is on the meta device, .* load the weights before the state"):
+        load_quantizer_state(model, quantizer_state(trained("pact_sawb_2019")))
+
+
+def test_a_clip_that_was_set_before_the_first_input_stays():
+    model = quantize_model(net(), "pact_sawb_2019")
+    with torch.no_grad():
+        model[2].pact_alpha.fill_(0.5)
+    model(X)
+    assert clips(model)[0] == 0.5 and clips(model)[1] != 10.0
+
+
 def test_the_state_does_not_follow_later_training():
     model = trained("int4_fp4_2020")
     state, before = model.state_dict(), quantizer_state(model)
