@@ -45,8 +45,8 @@ class Recomputation:
         thread = emulation.thread
         self.calls = [replace(call, counts=dict(call.counts), frame=None) for call in thread.calls]
         self.mode: Any = thread.modes[-1].nested() if thread.modes else nullcontext()
-        tensors = [(i, x) for i, x in enumerate(args) if isinstance(x, Tensor)] if thread.modes else []
-        self.weights_at = [i for i, x in tensors if self.mode.lineage.is_weight(x)]
+        lineage = thread.modes[-1].lineage if thread.modes else None
+        self.weights_at = [i for i, x in enumerate(args) if lineage and isinstance(x, Tensor) and lineage.is_weight(x)]
         self.seeds: dict[tuple[str, str], list[int]] = {}
 
     def __call__(self, *args: Any) -> Any:
