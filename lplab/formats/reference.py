@@ -136,7 +136,8 @@ def table_index(
     if table.helpers:
         largest_is_odd = bool(table.odd[last - 1]) or bool(np.isnan(table.values[last]))
         stays = [overflow_stays_finite(rounding, sign, largest_is_odd) for sign in (False, True)]
-        index = xp.where((negative & stays[1]) | (~negative & stays[0]), xp.clip(index, 1, last - 1), index)
+        index = xp.where(negative & stays[1], xp.clip(index, 1, None), index)
+        index = xp.where(~negative & stays[0], xp.clip(index, None, last - 1), index)
     return index
 
 

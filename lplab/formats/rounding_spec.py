@@ -82,7 +82,7 @@ class Table:
         codes: int64 [n]: the code of each value (−1 for helpers without one).
         cuts: float64 [n − 1]: the threshold between point i and i + 1 for the nearest modes.
         odd: bool [n]: whether the code of a point is odd; decides ties.
-        helpers: whether the two outermost points stand for overflow.
+        helpers: whether the last point stands for overflow, and the first one where there are negative numbers.
         negative_zero: whether −0 exists.
         never_zero: posits: a number that is not zero never becomes zero.
         only_positive: negative numbers become NaN.

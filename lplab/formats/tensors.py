@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from lplab.formats import counter_rng
-from lplab.formats.inputs import as_rows
+from lplab.formats.inputs import as_rows, check_strided
 from lplab.formats.paths import array_kernels, block_rounding, kernel_selection, prepared
 from lplab.formats.paths.prepared import Prepared, PreparedBlocks, PreparedRounding, PreparedRoundings
 from lplab.formats.rounding import Rounding
@@ -61,7 +61,8 @@ class StraightThrough(torch.autograd.Function):
 
 
 def _quantize(ready: Prepared, x: torch.Tensor, seed: int, out: torch.Tensor | None, axis: int | None) -> torch.Tensor:
-    if x.is_cpu and x.is_contiguous() and x.dtype in _WORKING_DTYPES and not x.is_neg():
+    plain = x.layout is torch.strided and not x.is_nested and x.is_contiguous() and not x.is_neg()
+    if plain and x.is_cpu and x.dtype in _WORKING_DTYPES:
         block = ready.block_size
         whole = block == 1 or (x.ndim > 0 and axis in (-1, x.ndim - 1) and x.shape[-1] % block == 0)
         disjoint = out is None or (out.is_contiguous() and not out.is_neg() and not _overlap(out, x))
@@ -74,6 +75,7 @@ def _quantize(ready: Prepared, x: torch.Tensor, seed: int, out: torch.Tensor | N
             ):  # no loop yet; to ask again counts twice
                 ready.by_arrays(x.reshape(-1).numpy(), target.detach().reshape(-1).numpy(), seed)
                 return target
+    check_strided(x)
     work = torch.float64 if x.dtype == torch.float64 else torch.float32
     x = x.resolve_neg()  # views such as z.conj().imag have a sign flag that is not in memory
     if isinstance(ready, PreparedBlocks):

@@ -30,7 +30,7 @@ def float_ruler(f: F.FloatFormat) -> Ruler:
     """(−1)^s · radix^(E − bias) · significand, code by code."""
     e, m, radix = f.exponent_bits, f.mantissa_bits, f.radix
     bias = Fraction(f.bias)
-    reserved = {"ieee": 2**m, "fn": 1, "fnuz": 0, "none": 0, "p3109": 1, "dlfloat": 1}[f.specials]
+    reserved = {"ieee": 2**m, "fn": 1, "fnuz": 0, "none": 0, "p3109": 1, "dlfloat": 1}[f.specials] + (not f.signed)
     values, odd = [], []
     for code in range(2 ** (e + m) - reserved + 1):  # and one code more, where overflow begins
         field, fraction = code >> m, Fraction(code % 2**m, 2**m)
