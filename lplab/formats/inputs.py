@@ -86,12 +86,12 @@ def plain_array(x: Any) -> np.ndarray:
     return np.asarray(x)
 
 
-def check_strided(x: Any) -> None:
+def check_strided(x: Any, what: str = "quantize") -> None:
     """Raise a TypeError for a torch tensor whose numbers do not lie in memory one by one: sparse, nested and others."""
     if x.layout is not sys.modules["torch"].strided or x.is_nested:
         kind = "nested" if x.is_nested else str(x.layout).removeprefix("torch.").lstrip("_")
         how = "to_padded_tensor(0), or .values() of a jagged one" if x.is_nested else "to_dense()"
-        raise TypeError(f"cannot quantize a tensor of {kind} layout; allowed: strided tensors; convert it with .{how}")
+        raise TypeError(f"cannot {what} a tensor of {kind} layout; allowed: strided tensors; convert it with .{how}")
 
 
 def tensor_dtype(x: Any) -> str:
