@@ -38,7 +38,7 @@ def as_array(x: Any) -> np.ndarray:
     if not isinstance(x, np.ndarray):
         raise TypeError(f"cannot multiply {type(x).__name__}; allowed: {ALLOWED}")
     inputs.working_dtype(x.dtype.name)
-    return x
+    return inputs.plain_array(x)
 
 
 def check_threads(threads: int | None) -> int:

@@ -98,8 +98,8 @@ def _code(fmt: Format, summands: BitRange, rounding: Rounding, additions: int, r
     serves = scaled and max(grid.highest, -grid.lowest) < 2.0 ** (word.bias - 1)
     if rounding.mode in FLOAT32_MODES and pushes and (often or not serves) and no_overflow_or_underflow(totals, grid):
         return f"{rounding.mode}_alone"
-    if not serves:
-        return ""
+    if not serves or (grid.overflow == "propagate" and rounding.mode in FLOAT32_MODES):
+        return ""  # the loops of these modes treat infinity as any number that is too large
     if grid.mantissa_bits == 0 and rounding.mode in (*FLOAT32_MODES, "to_odd"):
         return f"{rounding.mode}_without_mantissa"
     return rounding.code if pushes or rounding.mode not in FLOAT32_MODES else ""

@@ -28,7 +28,8 @@ def matmul(
 
     Element (i, j) starts at +0 and adds the products a[i, k]·b[k, j] one after the other, k rising; after each
     addition the register is rounded to ``accumulator``. The products are exact. With ``chunk``, see
-    :class:`~lplab.arithmetic.Accumulator`.
+    :class:`~lplab.arithmetic.Accumulator`. A sum that is exactly zero is +0 in every rounding mode, although IEEE 754
+    has −0 under "down".
 
     Args:
         a, b: numpy arrays or torch tensors (CPU or CUDA; both of one kind) of float16, bfloat16, float32 or float64,

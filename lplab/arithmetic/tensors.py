@@ -25,7 +25,7 @@ def matmul(a: Any, b: Any, operands: Any, how: tuple[Any, ...]) -> torch.Tensor:
     for x in (a, b):
         if not isinstance(x, torch.Tensor):
             raise TypeError(f"cannot multiply a torch tensor and {type(x).__name__}; both must be torch tensors")
-        inputs.working_dtype(str(x.dtype).removeprefix("torch."))
+        inputs.tensor_dtype(x)
     if a.device != b.device:
         raise ValueError(f"operands must be on one device, got {a.device} and {b.device}")
     a, b = gemm.round_operands(a, b, operands)
@@ -89,7 +89,7 @@ def _in_working_type(x: torch.Tensor) -> torch.Tensor:
 def sum_of(lines: torch.Tensor, work: Any, fmt: Any, rounding: Rounding, seed: int) -> torch.Tensor:
     """Sum [length, sums] over the first axis by a function of :mod:`~lplab.arithmetic.compensated_sum`; no gradient."""
     check_not_traced("lplab.arithmetic")
-    inputs.working_dtype(str(lines.dtype).removeprefix("torch."))
+    inputs.tensor_dtype(lines)
     if lines.requires_grad and torch.is_grad_enabled():
         raise ValueError("pairwise_sum and kahan_sum have no gradient; use x.detach()")
     wide = gemm.as_float64(torch, lines)

@@ -9,23 +9,26 @@ from typing import Any
 import numpy as np
 
 from lplab import formats
-from lplab.datasets.tensor_files import FLOATS, SAFETENSORS
+from lplab.datasets.tensor_files import FLOATS, NARROW, SAFETENSORS, first_line
+from lplab.formats.inputs import check_strided, is_torch, plain_array
 
-STORED = {"fp32": "F32", "fp16": "F16", "bf16": "BF16", "e4m3fn": "F8_E4M3", "e5m2": "F8_E5M2"}
+STORED = {"fp32": "F32", "fp16": "F16"} | {formats.get(dtype).name: kind for kind, dtype in NARROW.items()}
 """The formats that a file can hold, and the names that safetensors has for them."""
 _KINDS = {np.dtype(dtype).name: kind for kind, dtype in SAFETENSORS.items()}
-_NARROW = {"bfloat16": ("BF16", "int16"), "float8_e4m3fn": ("F8_E4M3", "uint8"), "float8_e5m2": ("F8_E5M2", "uint8")}
+_NARROW = {dtype: (kind, "int16" if kind == "BF16" else "uint8") for kind, dtype in NARROW.items()}
 
 
 def save_tensors(tensors: Mapping[str, Any], path: str | Path, format: str | None = None) -> Path:
     """Write tensors to a .safetensors file: :func:`lplab.datasets.load_tensors` and every other reader reads it.
 
     Args:
-        tensors: name → numpy array or torch tensor, such as ``captured()`` or ``model.state_dict()``. Allowed are
-            float16, bfloat16, float32, float64, float8_e4m3fn, float8_e5m2, integers and booleans.
+        tensors: name → numpy array, numpy number or torch tensor, such as ``captured()`` or ``model.state_dict()``.
+            Allowed are float16, bfloat16, float32, float64, the 8-bit floats of torch (also as ml_dtypes has them),
+            integers and booleans.
         path: ends in .safetensors; a file that exists is replaced.
         format: round floating-point tensors of 16 bits and more to this format and store its codes: "fp32", "fp16",
-            "bf16", "e4m3fn" or "e5m2". None stores every tensor in the type that it has.
+            "bf16", "e4m3fn", "e5m2", "e8m0", "e4m3fnuz" or "e5m2fnuz". None stores every tensor in the type that it
+            has.
 
     Returns:
         The path.
@@ -68,20 +71,28 @@ def _stored(name: str, tensor: Any, format: str | None) -> tuple[str, list[int],
     """The type that safetensors calls it, the shape and the bytes of a tensor."""
     own = getattr(tensor, "dtype", type(tensor).__name__)
     dtype = own.name if isinstance(own, np.dtype) else str(own).removeprefix("torch.")
+    try:
+        if is_torch(tensor):
+            check_strided(tensor, "save")
+            tensor = tensor.detach().cpu().resolve_neg()
+        elif isinstance(own, np.dtype):
+            tensor = plain_array(tensor)
+    except (TypeError, RuntimeError) as error:  # no numbers in memory, or a mask that a file cannot hold
+        raise ValueError(f"{name!r} cannot be stored: {first_line(error)}") from None
     if format is not None and dtype in (*FLOATS, "bfloat16"):
         wanted = formats.get(format)
         codes = wanted.encode(tensor)
-        array = np.asarray(codes if isinstance(codes, np.ndarray) else codes.cpu()).astype(f"uint{wanted.bits}")
+        array = np.asarray(codes).astype(f"uint{wanted.bits}")
         kind = STORED[format]
     elif dtype in _NARROW:  # numpy has no such type: the bits are written
         kind, bits = _NARROW[dtype]
         if not isinstance(tensor, np.ndarray):
             import torch
 
-            tensor, bits = tensor.detach().cpu().contiguous(), getattr(torch, bits)
+            tensor, bits = tensor.contiguous(), getattr(torch, bits)
         array = np.asarray(tensor.view(bits))
     elif dtype in _KINDS:
-        kind, array = _KINDS[dtype], np.asarray(tensor if isinstance(tensor, np.ndarray) else tensor.detach().cpu())
+        kind, array = _KINDS[dtype], np.asarray(tensor)
     else:
         allowed = ", ".join((*_NARROW, *_KINDS))
         raise ValueError(f"{name!r} is of {dtype}, which a .safetensors file cannot hold; allowed: {allowed}")

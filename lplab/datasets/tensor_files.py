@@ -5,6 +5,7 @@ memory is allocated. Pickles are never run: numpy's object arrays are refused, a
 reader builds only tensors and plain containers. Every error is one line that says what is allowed.
 """
 
+import io
 import json
 import math
 import struct
@@ -33,11 +34,13 @@ def load_tensors(path: str | Path, max_bytes: int = MAX_BYTES) -> dict[str, np.n
     ``.npy`` holds one array, named like the file; ``.npz`` several; ``.pt`` and ``.pth`` a tensor or nested dicts and
     lists of tensors, as ``torch.save(model.state_dict(), …)`` writes them (needs PyTorch ≥ 2.6), whose keys are joined
     by dots; ``.safetensors`` several. float16, float32 and float64 stay what they are, in native byte order; bfloat16
-    and 8-bit floats become float32, which holds all their values. Integer, boolean and complex tensors are left out
-    with a warning that names them; numbers and strings beside the tensors are left out silently.
+    and 8-bit floats become float32, which holds all their values (in numpy's files they have lost their type). All
+    other tensors are left out with a warning that names them and says what they are: integers, booleans, complex
+    numbers, floats of fewer than 8 bits, quantized, sparse and nested tensors, and Python objects that need code to be
+    read. Numbers and strings beside the tensors are left out silently.
 
-    Raises FileNotFoundError, or ValueError when the file is no such file, is damaged, holds Python objects or no real
-    tensor, or when the file or its tensors in memory are larger than ``max_bytes``.
+    Raises FileNotFoundError, or ValueError when the file is no such file, is damaged, has two tensors of one name or no
+    real tensor, or when the file or its tensors in memory are larger than ``max_bytes``.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -82,7 +85,7 @@ def read_arrays(
     except _Refusal as error:
         raise ValueError(str(error)) from None
     except Exception as error:  # a damaged or hostile file can provoke any error in a parser
-        raise ValueError(f"{path.name} is damaged or not a {path.suffix} file: {_first_line(error)}") from error
+        raise ValueError(f"{path.name} is damaged or not a {path.suffix} file: {first_line(error)}") from error
     return arrays, skipped
 
 
@@ -111,7 +114,8 @@ class _Limits:
             raise _Refusal(f"{self.file}: with {name!r} the tensors need more than the allowed size; raise max_bytes")
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What an error says, in a line of at most 120 letters."""
     return (next(iter(str(error).splitlines()), "") or type(error).__name__)[:120]
 
 
@@ -158,12 +162,23 @@ def _fill(stream: IO[bytes], name: str, count: int, dtype: np.dtype, limits: _Li
 def _read_npy_stream(stream: IO[bytes], name: str, limits: _Limits) -> np.ndarray | str:
     """One .npy array; the name of its dtype where it is no float."""
     version = np.lib.format.read_magic(stream)
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    if version not in readers:
-        return "structured"  # version 3 exists for field names that are not latin-1
-    shape, fortran_order, dtype = readers[version](stream)
+    read_header, header = np.lib.format.read_array_header_2_0, stream
+    if version == (1, 0):
+        read_header = np.lib.format.read_array_header_1_0
+    elif version == (3, 0):  # as version 2, but in UTF-8, for names of fields
+        (length,) = struct.unpack("<I", stream.read(4))
+        if length > MAX_HEADER:
+            raise _Refusal(f"{limits.file}: {name!r} has a header of {length:,} bytes; allowed are {MAX_HEADER:,}")
+        latin = stream.read(length).decode("utf-8").encode("latin-1", "backslashreplace")
+        header = io.BytesIO(struct.pack("<I", len(latin)) + latin)
+    try:
+        shape, fortran_order, dtype = read_header(header)
+    except ValueError as error:
+        if "not a valid dtype descriptor" in str(error):  # such as '<f1', which numpy writes for types of ml_dtypes
+            return f"unknown type {str(error).rpartition(': ')[2]}"
+        raise
     if dtype.hasobject:
-        raise _Refusal(f"{limits.file}: {name!r} holds Python objects, which are never read; allowed are numbers")
+        return "Python objects, which are never read"
     if not limits.allows(name, dtype.name):
         return dtype.name
     limits.reserve(name, shape, dtype.itemsize)
@@ -192,7 +207,16 @@ def _read_npz(path: Path, limits: _Limits) -> Iterator[tuple[str, np.ndarray | s
 
 SAFETENSORS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BOOL": "|b1"}
 SAFETENSORS |= {f"{'U' if code == 'u' else 'I'}{8 * size}": f"<{code}{size}" for code in "iu" for size in (1, 2, 4, 8)}
-WIDENED = {"BF16": "<u2", "F8_E4M3": "|u1", "F8_E5M2": "|u1"}  # read as codes, returned as float32
+NARROW = {
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E8M0": "float8_e8m0fnu",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
+}
+"""Types that numpy lacks, with the names that torch and ml_dtypes have for them: read as codes, returned as float32."""
+WIDENED = {kind: "<u2" if kind == "BF16" else "|u1" for kind in NARROW}
 
 
 def _widen(codes: np.ndarray, kind: str) -> np.ndarray:
@@ -201,7 +225,7 @@ def _widen(codes: np.ndarray, kind: str) -> np.ndarray:
         return (codes.astype(np.uint32) << 16).view(np.float32)
     from lplab import formats
 
-    return formats.get({"F8_E4M3": "e4m3fn", "F8_E5M2": "e5m2"}[kind]).decode(codes).astype(np.float32)
+    return formats.get(NARROW[kind]).decode(codes).astype(np.float32)
 
 
 def _whole_numbers(values: Any, what: str) -> tuple[int, ...]:
@@ -265,21 +289,57 @@ def _read_torch(path: Path, limits: _Limits) -> Iterator[tuple[str, np.ndarray |
     with zipfile.ZipFile(path) as archive:
         if sum(info.file_size for info in archive.infolist()) > limits.bytes_left:
             raise _Refusal(f"{path.name} unpacks to more than the allowed size; raise max_bytes")
+    allowed = "allowed are tensors in dicts and lists, such as model.state_dict()"
+    unread: dict[str, Any] = {}
     try:
-        saved = torch.load(path, map_location="cpu", weights_only=True)
+        unread.update(_unread_types(torch, path))
+        with torch.serialization.safe_globals([(kind, name) for name, kind in unread.items()]):
+            saved = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever a hostile file provokes in the restricted reader: refuse the file
-        allowed = "allowed are tensors in dicts and lists, such as model.state_dict()"
-        raise _Refusal(f"{path.name} holds something else or is damaged; {allowed} ({_first_line(error)})") from error
+        reason = f"it needs code: {', '.join(unread)}"[:120] if unread else first_line(error)
+        raise _Refusal(f"{path.name} holds something else or is damaged; {allowed} ({reason})") from error
+    names = {kind: name for name, kind in unread.items()}
+    if type(saved) in names:
+        raise _Refusal(f"{path.name} holds {names[type(saved)]}, which needs code to be read; {allowed}")
     for name, tensor in _flatten(saved, path.stem, torch.Tensor):
+        if type(tensor) in names:
+            yield name, f"{names[type(tensor)]}, which needs code to be read"
+            continue
         dtype = str(tensor.dtype).removeprefix("torch.")
-        narrow = tensor.is_floating_point() and dtype not in FLOATS
-        plain = tensor.layout == torch.strided and tensor.device.type == "cpu"
-        if not plain or not limits.allows(name, "float32" if narrow else dtype):
+        kind = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.").lstrip("_")
+        if kind != "strided" or tensor.device.type != "cpu":
+            yield name, f"{dtype}, {kind}" if kind != "strided" else f"{dtype} on {tensor.device}"
+            continue
+        narrow = dtype in NARROW.values()
+        if not limits.allows(name, "float32" if narrow else dtype):
             yield name, dtype
             continue
         limits.reserve(name, tuple(tensor.shape), 4 if narrow else tensor.element_size())
-        tensor = tensor.detach().to(torch.float32) if narrow else tensor.detach()
-        yield name, np.array(tensor.numpy())
+        yield name, np.array(tensor_array(tensor))
+
+
+def _unread_types(torch: Any, path: Path) -> dict[str, Any]:
+    """What a .pt file names that the restricted reader does not know → a type that stands for it and does nothing.
+
+    With these the reader goes on, and the other tensors of the file can be read. The type is a tensor, as it may have
+    to stand for a subclass of tensors.
+    """
+
+    def new(kind: Any, *args: Any, **more: Any) -> Any:
+        return torch.Tensor._make_subclass(kind, torch.empty(0))
+
+    def ignore(self: Any, *args: Any, **more: Any) -> None:
+        return None
+
+    methods = {"__new__": new, "__init__": ignore, "__setstate__": ignore, "__setitem__": ignore}
+    names = torch.serialization.get_unsafe_globals_in_checkpoint(path)
+    return {name: type("Unread", (torch.Tensor,), methods) for name in sorted(names)}
+
+
+def tensor_array(tensor: Any) -> np.ndarray:
+    """A torch tensor as numpy; bfloat16 and 8-bit floats as float32."""
+    tensor = tensor.detach().cpu().resolve_neg()  # views such as z.conj().imag have a sign flag that numpy lacks
+    return (tensor.float() if str(tensor.dtype).removeprefix("torch.") in NARROW.values() else tensor).numpy()
 
 
 def _flatten(saved: Any, stem: str, leaf: type) -> Iterator[tuple[str, Any]]:

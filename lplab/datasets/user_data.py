@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from lplab.datasets.tensor_files import FLOATS, INTEGERS, MAX_BYTES, read_arrays
+from lplab.datasets.tensor_files import FLOATS, INTEGERS, MAX_BYTES, NARROW, first_line, read_arrays, tensor_array
+from lplab.formats.inputs import check_strided, is_torch, plain_array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,13 +28,14 @@ def from_arrays(inputs: Any, targets: Any, test_share: float = 0.2, seed: int | 
     """Your own examples, shuffled and split.
 
     Args:
-        inputs: array-like, an example in each row; floats become float32, integers int64.
-        targets: array-like, as many rows: integers for classes, floats for regression.
+        inputs: array-like or torch tensor, an example in each row; floats become float32, integers int64.
+        targets: array-like or torch tensor, as many rows: integers for classes, floats for regression.
         test_share: share of the examples to test with, above 0 and below 1.
         seed: of the shuffling; None keeps the order, so that the last examples are those to test with.
 
     Raises:
-        ValueError: no rows, different numbers of rows, or numbers that are not finite.
+        ValueError: no rows, different numbers of rows, no numbers, or numbers that are not finite or too large for
+            float32 or int64.
 
     >>> from_arrays(np.zeros((10, 3)), np.arange(10))
     Split(8 to train with, 2 to test with, each 3)
@@ -52,13 +54,28 @@ def from_arrays(inputs: Any, targets: Any, test_share: float = 0.2, seed: int | 
 
 
 def _numbers(name: str, values: Any) -> np.ndarray:
-    array = np.asarray(values)
-    if array.dtype.kind not in "fiub" or array.ndim == 0:
+    try:
+        if is_torch(values):
+            check_strided(values, "read")
+            values = tensor_array(values)
+        array = plain_array(values) if isinstance(values, np.ndarray) else np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists, masked arrays, tensors without numbers
+        reason = first_line(error)
+        raise ValueError(f"{name} must be an array of numbers, an example in each row: {reason}") from None
+    real = array.dtype.kind == "f" or array.dtype.name in NARROW.values()
+    if not (real or array.dtype.kind in "iub") or array.ndim == 0:
         raise ValueError(f"{name} must be numbers, an example in each row; got {array.dtype} of shape {array.shape}")
-    array = array.astype(np.float32 if array.dtype.kind == "f" else np.int64)
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
+    if not real:
+        if array.size and array.max() > np.iinfo(np.int64).max:
+            raise ValueError(f"{name} hold integers beyond int64, such as {array.max()}; number your classes from 0")
+        return array.astype(np.int64)
+    if not np.isfinite(array).all():
         raise ValueError(f"{name} hold numbers that are not finite")
-    return array
+    with np.errstate(over="ignore"):
+        narrow = array.astype(np.float32)
+    if not np.isfinite(narrow).all():
+        raise ValueError(f"{name} hold numbers beyond float32, whose largest is {np.finfo(np.float32).max:.3g}")
+    return narrow
 
 
 def from_files(

@@ -101,8 +101,10 @@ class Format(ABC):
 
         Args:
             x: numpy array or torch tensor (CPU or CUDA) of float16, bfloat16, float32 or float64, of any shape,
-                stride and byte order; or a Python number, or a (nested) list of them. Integer arrays are refused:
-                say ``.astype(np.float32)`` if you mean it.
+                stride and byte order; or a Python int or float, or a (nested) list of them. Ints of any size are
+                rounded once. Integer arrays are refused: say ``.astype(np.float32)`` if you mean it, or ``.tolist()``
+                where the integers are to be rounded once. Other numbers (bool, complex, Fraction, Decimal, longdouble)
+                and tensors that are sparse, nested or otherwise not strided are refused, too.
             rounding: one of ``lplab.formats.ROUNDINGS`` or a :class:`~lplab.formats.Rounding`.
             seed: for stochastic rounding: an integer or a numpy Generator; None takes fresh entropy. Element i (in C
                 order) gets the same random bits from the same seed on every path, device and thread count.
@@ -112,14 +114,17 @@ class Format(ABC):
             variant: "A" (biased), "B" or "C" of P3109 for ``rounding="stochastic"``.
 
         Returns:
-            The same kind, shape, dtype and device as x (lists give float64 arrays). Half precision is computed in
+            The same kind, shape, dtype and device as x (lists give float64 arrays). Subclasses of numpy arrays give
+            plain arrays, but a masked array keeps its mask: masked numbers stay as they are, and count as 0 in a
+            block. (``encode``, quantizers and products refuse masked arrays.) Half precision is computed in
             float32. A value of this format that the dtype of x cannot hold is rounded to that dtype as a cast would
             (65504 in bfloat16 is 65536). NaN stays NaN in every format, also in those without a code for it
             (``encode`` raises an error). A torch tensor that requires a gradient gets it straight
             through (see :func:`lplab.formats.straight_through`).
 
         Raises:
-            TypeError: x is of another type. ValueError: unknown rounding, or an ``out`` that does not fit.
+            TypeError: x is of another type, dtype or layout. ValueError: unknown rounding, or an ``out`` that does not
+            fit.
 
         >>> from lplab.formats import get
         >>> get("e4m3fn").quantize(np.array([0.3, 1000.0, -0.0], np.float32))

@@ -44,7 +44,11 @@ class BlockFormat:
         tensor_scale: use one more float32 scale for the tensor, so that the block scales fit their format (NVFP4).
         name: shown in figures and messages.
 
-    A block with NaN or infinity in it becomes NaN (E8M0 code 0xFF); a block of zeros stays zeros.
+    A block with NaN or infinity in it becomes NaN: ``encode`` gives it elements 0 under the scale's NaN (0xFF in E8M0).
+    A block of zeros stays zeros.
+
+    "floor" is the rule of microxcaling, too. That library takes the logarithm in float32, which is one too large just
+    below a power of two, and makes NaN of a scale beyond 2^127, which stays 2^127 here.
 
     >>> mxfp4 = BlockFormat(FloatFormat(2, 1, specials="none"), block_size=4)
     >>> mxfp4.quantize(np.array([0.9, -0.1, 0.02, 3.5]))

@@ -90,7 +90,7 @@ _ALIASES = {  # what numpy, PyTorch and ml_dtypes call some of them
 
 
 def names() -> list[str]:
-    """The names of the catalogue, in the order of its rows; besides them ``get`` knows every fixed point qI.F.
+    """The names of the catalogue, in the order of its rows; ``get`` also knows every qI.F and P3109 format.
 
     >>> names()[:4]
     ['fp32', 'tf32', 'bf16', 'fp16']
@@ -101,15 +101,19 @@ def names() -> list[str]:
 def get(name: str) -> Any:
     """The format with this name, or with the name that numpy, PyTorch and ml_dtypes have for it.
 
+    Besides the catalogue: qI.F is fixed point, and binaryKpP with "se", "sf", "ue" or "uf" the format of IEEE P3109
+    with K bits and P significant ones, signed or unsigned, extended (with infinity) or finite. Its saturation mode is
+    the field ``saturating`` of :class:`FloatFormat`.
+
     Raises:
-        ValueError: no such name; the message has the closest ones.
+        ValueError: no such name; the message has the closest ones. Or P3109 has no format of these widths.
 
     >>> get("bf16")
     FloatFormat(exponent_bits=8, mantissa_bits=7, bias=127, saturating=False, name='bf16')
     >>> get("bfloat16") is get("bf16")
     True
-    >>> get("q8.8").max
-    127.99609375
+    >>> get("q8.8").max, get("binary8p4uf").max, get("Binary8p3se") == get("binary8p3")
+    (127.99609375, 57344.0, True)
     >>> get("e4m3nf")
     Traceback (most recent call last):
     ...
@@ -121,6 +125,23 @@ def get(name: str) -> Any:
     fixed = re.fullmatch(r"q(\d+)\.(\d+)", str(name))
     if fixed:
         return FixedFormat(int(fixed[1]), int(fixed[2]))
+    p3109 = re.fullmatch(r"[Bb]inary(\d+)p(\d+)([su])([ef])", str(name))
+    if p3109:
+        return _p3109(int(p3109[1]), int(p3109[2]), p3109[3] == "s", p3109[4] == "e")
     close = closest_names(name, _CATALOGUE)
     hint = f"closest: {', '.join(close)}. " if close else ""
     raise ValueError(f"unknown format {name!r}; {hint}See lplab.formats.names(); qI.F is fixed point")
+
+
+def _p3109(width: int, precision: int, signed: bool, extended: bool) -> Any:
+    """The format of IEEE P3109's interim report with these parameters; some stand in the catalogue."""
+    name = f"binary{width}p{precision}{'s' if signed else 'u'}{'e' if extended else 'f'}"
+    short = name.removesuffix("se")
+    if short in _CATALOGUE:
+        return _CATALOGUE[short]
+    most = width - signed
+    if width < 3 or not 1 <= precision <= most:
+        allowed = f"from 1 to {most}" if width >= 3 else "3 bits and more"
+        raise ValueError(f"P3109 has no format {name!r}; allowed: {allowed}")
+    specials = "p3109" if extended else "p3109_finite"
+    return FloatFormat(most + 1 - precision, precision - 1, specials=specials, name=name, signed=signed)

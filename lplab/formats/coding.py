@@ -8,7 +8,7 @@ import numpy as np
 
 from lplab.formats import dispatch
 from lplab.formats.counter_rng import keys, random_bits, seed_to_int
-from lplab.formats.inputs import as_float_array, as_rows, is_torch, working_dtype
+from lplab.formats.inputs import as_float_array, as_rows, is_torch, plain_array, tensor_dtype, working_dtype
 from lplab.formats.paths import array_kernels, block_rounding
 from lplab.formats.paths.prepared import PreparedRoundings
 from lplab.formats.rounding import Rounding
@@ -75,7 +75,7 @@ def encode(fmt: Codec, x: Any, rounding: Rounding, seed: Any) -> Any:
         codes = encode(fmt, _from_torch(x), rounding, seed)
         return _codes_to_torch(codes, fmt.bits, x.device)
     is_number = not isinstance(x, np.ndarray | np.generic | list | tuple)
-    array = np.asarray(x) if isinstance(x, np.ndarray | np.generic) else as_float_array(x)
+    array = plain_array(x) if isinstance(x, np.ndarray | np.generic) else as_float_array(x)
     exact = _exact(array, fmt.rounding_spec)
     values = dispatch.quantize(fmt.prepared_roundings, exact, rounding, seed).astype(np.float64)
     if not fmt.has_nan and np.isnan(values).any():
@@ -102,15 +102,15 @@ def decode(fmt: Codec, codes: Any) -> Any:
 
         check_not_traced("decode")
         return torch.from_numpy(decode(fmt, codes.detach().cpu().numpy())).to(codes.device)
-    array = np.asarray(codes)
-    if array.dtype.kind not in "iu" and array.size:
+    array = plain_array(codes) if isinstance(codes, np.ndarray) else np.asarray(codes)
+    too_large = array.dtype == object and all(type(code) is int for code in array.flat)  # for numpy's integers
+    if array.dtype.kind not in "iu" and array.size and not too_large:
         raise TypeError(f"codes must be integers, got {array.dtype}")
-    array = array.astype(np.int64)
     if array.size and not 0 <= array.min() <= array.max() < 2**fmt.bits:
         raise ValueError(
             f"codes of {fmt.label} must be from 0 to {2**fmt.bits - 1}, got {array.min()} to {array.max()}"
         )
-    values = fmt.values_of(array)
+    values = fmt.values_of(array.astype(np.int64))
     return float(values) if isinstance(codes, int) else values
 
 
@@ -122,7 +122,7 @@ def encode_blocks(
         codes = encode_blocks(element, scale, spec, _from_torch(x), rounding, seed, axis, label)
         elements = _codes_to_torch(codes.elements, element.bits, x.device)
         return BlockCodes(elements, _codes_to_torch(codes.scales, scale.bits, x.device), codes.tensor_scale)
-    array = np.asarray(x) if isinstance(x, np.ndarray) else as_float_array(x)
+    array = plain_array(x) if isinstance(x, np.ndarray | np.generic) else as_float_array(x)
     work = array.astype(working_dtype(array.dtype.name))
     rows, undo = as_rows(np, work, axis)
     split = block_rounding.in_blocks(np, np.ascontiguousarray(rows), spec.size)
@@ -137,7 +137,7 @@ def encode_blocks(
         np, np.where(bad[..., None], 0.0, scaled).astype(scaled.dtype).reshape(-1), spec.element, rounding, random
     )
     element_codes = element.codes_of(elements.astype(np.float64)).astype(code_dtype(element.bits))
-    element_codes = element_codes.reshape(rows.shape[0], -1)[:, : rows.shape[1]]
+    element_codes = element_codes.reshape(rows.shape[0], split.shape[1] * spec.size)[:, : rows.shape[1]]
     scales = scale.codes_of(np.where(bad, np.nan, factors[0][..., 0].astype(np.float64)))
     scales = _like_axis(scales.astype(code_dtype(scale.bits)), array, axis)
     return BlockCodes(undo(element_codes), scales, float(factors[1]) if spec.scale is not None else 1.0)
@@ -172,7 +172,7 @@ def _from_torch(x: Any) -> np.ndarray:
     from lplab.formats.recorded import check_not_traced
 
     check_not_traced("encode")
-    working_dtype(str(x.dtype).removeprefix("torch."))
+    tensor_dtype(x)
     x = x.detach().cpu().resolve_neg()
     return (x.float() if x.element_size() == 2 else x).numpy()
 

@@ -5,6 +5,7 @@ Which loop rounds is decided once for a format, a rounding and a dtype: :mod:`lp
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,10 @@ def quantize(
     """The work behind ``Format.quantize``: see there."""
     number = seed_to_int(seed) if rounding.mode == "stochastic" else 0
     if isinstance(x, np.ndarray):
+        if type(x) is not np.ndarray:
+            if isinstance(x, np.ma.MaskedArray):
+                return keep_mask(x, out, lambda plain: _quantize_array(roundings, plain, rounding, number, None, axis))
+            x = np.asarray(x)
         return _quantize_array(roundings, x, rounding, number, out, axis)
     if is_torch(x):
         from lplab.formats import tensors
@@ -61,6 +66,26 @@ def _quantize_array(
     target = _target(out if axis in (None, -1, x.ndim - 1) else None, rows)
     prepared(rows, target, seed)
     return _deliver(undo(target), x, out)
+
+
+def keep_mask(x: np.ma.MaskedArray, out: Any, quantize: Callable[[np.ndarray], np.ndarray]) -> Any:
+    """Round the numbers of a masked array that are not masked; the others stay, and count as 0 in a block.
+
+    Args:
+        x: the masked array.
+        out: None, or where the result is written.
+        quantize: rounds a plain array.
+    """
+    if x is np.ma.masked:
+        return x
+    masked = np.ma.getmaskarray(x)
+    rounded = quantize(np.where(masked, 0, x.data).astype(x.dtype, copy=False))
+    _check_out(x, out)
+    result = np.ma.MaskedArray(np.where(masked, x.data, rounded), mask=x.mask.copy(), fill_value=x.fill_value)
+    if out is None:
+        return result
+    out[...] = result
+    return out
 
 
 def _check_out(x: np.ndarray, out: Any) -> None:

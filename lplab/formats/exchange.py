@@ -26,6 +26,8 @@ _FLOAT_TYPES = {  # exponent bits, mantissa bits, bias, special codes
     (5, 2, 15, "ieee"): "float8_e5m2",
     (4, 3, 8, "fnuz"): "float8_e4m3fnuz",
     (5, 2, 16, "fnuz"): "float8_e5m2fnuz",
+    (4, 3, 8, "p3109_finite"): "float8_e4m3fnuz",
+    (5, 2, 16, "p3109_finite"): "float8_e5m2fnuz",
     (4, 3, 11, "fnuz"): "float8_e4m3b11fnuz",
     (4, 3, 7, "ieee"): "float8_e4m3",
     (3, 4, 3, "ieee"): "float8_e3m4",
@@ -67,7 +69,7 @@ def dtype_name(format: Any) -> str | None:
     ('float8_e5m2', 'float4_e2m1fn', 'int4', None)
     """
     format = get(format) if isinstance(format, str) else format
-    if isinstance(format, FloatFormat) and format.radix == 2 and format.subnormals:
+    if isinstance(format, FloatFormat) and format.radix == 2 and format.subnormals and format.signed:
         return _FLOAT_TYPES.get((format.exponent_bits, format.mantissa_bits, int(format.bias or 0), format.specials))
     if isinstance(format, IntFormat) and format.scale == 1 and not format.zero_point and format.bits in (2, 4, 8, 16):
         return f"{'' if format.signed else 'u'}int{format.bits}"

@@ -51,12 +51,14 @@ class PositFormat(Format):
     """A posit: tapered precision, no infinity, one NaN-like code (NaR).
 
     Nearest rounding is that of the standard: to nearest even *as bit strings* (where exponent bits are cut off this
-    is not the arithmetic midpoint), never to zero, never beyond the largest value.
+    is not the arithmetic midpoint), never to zero, never beyond the largest value. NaN and infinity become NaR, which
+    ``quantize`` gives as NaN.
 
     Args:
         bits: 3 to 16.
         exponent_size: es, 0 to 3.
         name: shown in figures and messages.
+        saturating: True makes the largest value of infinity, too, as quantizers with a scale do.
 
     >>> PositFormat(8, 1).max, PositFormat(8, 1).quantize(1e-9)
     (4096.0, 0.000244140625)
@@ -65,7 +67,7 @@ class PositFormat(Format):
     bits: int
     exponent_size: int
     name: str = ""
-    saturating = True
+    saturating: bool = False
 
     def __post_init__(self) -> None:
         check_int("bits", self.bits, 3, 16)
@@ -103,7 +105,8 @@ class PositFormat(Format):
         positive = np.arange(2 ** (self.bits - 1))
         values = posit_values(positive, self.bits, self.exponent_size)
         cuts = posit_values(2 * positive[:-1] + 1, self.bits + 1, self.exponent_size)
-        return table_of(values, symmetric=True, cuts=cuts, infinite=np.nan, never_zero=True)
+        infinite = None if self.saturating else np.nan
+        return table_of(values, symmetric=True, cuts=cuts, infinite=infinite, never_zero=True)
 
     def values_of(self, codes: np.ndarray) -> np.ndarray:
         """See :func:`posit_values`."""

@@ -51,7 +51,7 @@ def round_to_grid(x: np.ndarray, grid: Grid, rounding: Rounding, draws: np.ndarr
 
     result = np.where(result < grid.smallest, 0.0, result)
     result = apply_overflow(result, negative, grid, rounding)
-    result = np.where(finite, result, result_for_infinity(grid, negative))
+    result = np.where(finite, result, np.where(negative, grid.infinite(True), grid.infinite(False)))
     result = np.where(np.isnan(magnitude), np.nan, result)
     if not grid.negative_zero:
         negative = negative & (result != 0)
@@ -73,16 +73,22 @@ def code_is_odd(kept: np.ndarray, unit_exponent: np.ndarray, grid: Grid) -> np.n
 
 def apply_overflow(result: np.ndarray, negative: np.ndarray, grid: Grid, rounding: Rounding) -> np.ndarray:
     """Apply the overflow rule to rounded magnitudes; the bound depends on the sign (two's complement)."""
-    bound = np.where(negative, abs(grid.lowest), grid.highest)
-    if grid.overflow == "saturate":
-        return np.minimum(result, bound)
-    stays = np.where(negative, overflow_stays_finite(rounding, True), overflow_stays_finite(rounding, False))
-    return np.where(result > bound, np.where(stays, bound, grid.unbounded), result)
+    for sign in (False, True):
+        beyond = (negative == sign) & (result > grid.bound(sign))
+        result = np.where(beyond, overflow_result(grid, rounding, sign), result)
+    return result
 
 
-def result_for_infinity(grid: Grid, negative: np.ndarray) -> Any:
-    """The magnitude of the result for infinity; the same in all rounding modes, as infinity is exact."""
-    return np.where(negative, abs(grid.lowest), grid.highest) if grid.overflow == "saturate" else grid.unbounded
+def overflow_result(grid: Grid, rounding: Rounding, negative: bool) -> float:
+    """The magnitude that a finite number beyond the bound on this side of zero becomes."""
+    nan = grid.overflow == "nan" or (negative and grid.nan_below)
+    if grid.overflow in ("saturate", "propagate") and not nan:
+        return grid.bound(negative)
+    # Without an infinity that could be odd, to_odd stops at the largest value; but no code stands for less than zero.
+    odd = grid.overflow == "nan" or grid.bound_is_odd(negative)
+    if overflow_stays_finite(rounding, negative, odd):
+        return grid.bound(negative)
+    return np.nan if nan else np.inf
 
 
 def round_to_table(x: Any, table: Table, rounding: Rounding, draws: Any = None, xp: Any = np) -> Any:
@@ -128,18 +134,16 @@ def table_index(
     if table.never_zero:
         index = xp.where((points[index] == 0) & (x != 0), xp.where(negative, index - 1, index + 1), index)
     if table.helpers:
-        index = xp.where(_overflow_kept_finite(xp, rounding, negative), xp.clip(index, 1, last - 1), index)
+        largest_is_odd = bool(table.odd[last - 1]) or bool(np.isnan(table.values[last]))
+        stays = [overflow_stays_finite(rounding, sign, largest_is_odd) for sign in (False, True)]
+        index = xp.where(negative & stays[1], xp.clip(index, 1, None), index)
+        index = xp.where(~negative & stays[0], xp.clip(index, None, last - 1), index)
     return index
 
 
 def _high_is_nearer_zero(low: Any, high: Any, negative: Any) -> Any:
     """For neighbours on both sides of zero (a codebook without zero); at equal distance the one with the sign of x."""
     return (high < -low) | ((high == -low) & ~negative)
-
-
-def _overflow_kept_finite(xp: Any, rounding: Rounding, negative: Any) -> Any:
-    positive_stays, negative_stays = overflow_stays_finite(rounding, False), overflow_stays_finite(rounding, True)
-    return (negative & negative_stays) | (~negative & positive_stays)
 
 
 def _on(xp: Any, array: np.ndarray, device: Any) -> Any:

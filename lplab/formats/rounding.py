@@ -89,15 +89,19 @@ def _rounding_named(mode: str, random_bits: int, variant: str) -> Rounding:
     return Rounding(mode, random_bits, variant)
 
 
-def overflow_stays_finite(rounding: Rounding, negative: bool) -> bool:
+def overflow_stays_finite(rounding: Rounding, negative: bool, largest_is_odd: bool) -> bool:
     """Whether a finite number beyond the largest value becomes that value, although the format has an infinity.
 
-    As IEEE 754 section 7.4: a mode that never rounds away from zero on this side cannot reach infinity.
+    As IEEE 754 section 7.4: a mode that never rounds away from zero on this side cannot reach infinity. To odd, the one
+    of the two whose code is odd is taken: infinity in P3109's signed formats, the largest value in the unsigned ones
+    (section 4.7.5 of its interim report) and in those of IEEE 754.
 
-    >>> overflow_stays_finite(Rounding("down"), negative=False), overflow_stays_finite(Rounding("down"), negative=True)
-    (True, False)
+    >>> [overflow_stays_finite(Rounding("down"), negative, largest_is_odd=True) for negative in (False, True)]
+    [True, False]
     """
-    return rounding.mode in ("toward_zero", "to_odd", "up" if negative else "down")
+    return rounding.mode in ("toward_zero", "up" if negative else "down") or (
+        rounding.mode == "to_odd" and largest_is_odd
+    )
 
 
 def rounds_away(xp: Any, rounding: Rounding, odd: Any, fraction: Any, negative: Any, draws: Any = None) -> Any:

@@ -26,8 +26,10 @@ class Grid:
         min_exponent: all numbers below 2^min_exponent share one spacing (subnormals; everything, in fixed point).
         highest: the largest finite value; in units of ``step``.
         lowest: the most negative finite value; in units of ``step``.
-        overflow: what a finite number beyond the bounds becomes: "saturate", "infinity" or "nan". Infinity in goes
-            the same way.
+        overflow: what a finite number beyond the bounds becomes: "saturate" or "propagate" (the bound), "infinity" or
+            "nan". Infinity in goes the same way, but stays infinity with "propagate".
+        nan_below: whether finite numbers below ``lowest`` and −infinity become NaN, whatever ``overflow`` says: without
+            a sign there is no −infinity.
         smallest: smaller results become zero (formats without subnormals); 0 keeps all.
         negative_zero: whether −0 exists; otherwise it becomes +0.
         parity: with mantissa_bits = 0 the last bit of a code is the last bit of its exponent field: field = exponent
@@ -41,15 +43,31 @@ class Grid:
     highest: float
     lowest: float
     overflow: str = "saturate"
+    nan_below: bool = False
     smallest: float = 0.0
     negative_zero: bool = True
     parity: int = 0
     step: float = 1.0
 
-    @property
-    def unbounded(self) -> float:
-        """What infinity becomes, apart from its sign, when the grid does not saturate."""
-        return np.inf if self.overflow == "infinity" else np.nan
+    def bound(self, negative: bool) -> float:
+        """The largest finite magnitude on this side of zero."""
+        return abs(self.lowest) if negative else self.highest
+
+    def bound_is_odd(self, negative: bool) -> bool:
+        """Whether the code of that magnitude is odd."""
+        mantissa, exponent = math.frexp(self.bound(negative))
+        if not self.mantissa_bits:
+            return mantissa > 0 and (exponent - 1 + self.parity) % 2 == 1
+        lowest_spacing = self.min_exponent - self.mantissa_bits
+        return math.ldexp(mantissa, exponent - max(exponent - 1 - self.mantissa_bits, lowest_spacing)) % 2 == 1
+
+    def infinite(self, negative: bool) -> float:
+        """The magnitude that infinity of this sign becomes."""
+        if negative and self.nan_below:
+            return np.nan
+        if self.overflow == "saturate" or (negative and self.lowest == 0):
+            return self.bound(negative)
+        return np.nan if self.overflow == "nan" else np.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +82,7 @@ class Table:
         codes: int64 [n]: the code of each value (−1 for helpers without one).
         cuts: float64 [n − 1]: the threshold between point i and i + 1 for the nearest modes.
         odd: bool [n]: whether the code of a point is odd; decides ties.
-        helpers: whether the two outermost points stand for overflow.
+        helpers: whether the last point stands for overflow, and the first one where there are negative numbers.
         negative_zero: whether −0 exists.
         never_zero: posits: a number that is not zero never becomes zero.
         only_positive: negative numbers become NaN.

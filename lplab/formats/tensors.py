@@ -11,7 +11,7 @@ import torch
 from torch.autograd import forward_ad
 
 from lplab.formats import counter_rng
-from lplab.formats.inputs import as_rows
+from lplab.formats.inputs import as_rows, check_strided
 from lplab.formats.paths import array_kernels, block_rounding, kernel_selection, prepared
 from lplab.formats.paths.prepared import Prepared, PreparedBlocks, PreparedRounding, PreparedRoundings
 from lplab.formats.recorded import is_inside, is_recorded, is_recording, is_transforming, recorded
@@ -153,7 +153,8 @@ def _recorded(
 
 
 def _quantize(ready: Prepared, x: torch.Tensor, seed: int, out: torch.Tensor | None, axis: int | None) -> torch.Tensor:
-    if x.is_cpu and x.is_contiguous() and x.dtype in _WORKING_DTYPES and not x.is_neg():
+    plain = x.layout is torch.strided and not x.is_nested and x.is_contiguous() and not x.is_neg()
+    if plain and x.is_cpu and x.dtype in _WORKING_DTYPES:
         block = ready.block_size
         whole = block == 1 or (x.ndim > 0 and axis in (-1, x.ndim - 1) and x.shape[-1] % block == 0)
         disjoint = out is None or (out.is_contiguous() and not out.is_neg() and not _overlap(out, x))
@@ -166,6 +167,7 @@ def _quantize(ready: Prepared, x: torch.Tensor, seed: int, out: torch.Tensor | N
             ):  # no loop yet; to ask again counts twice
                 ready.by_arrays(x.reshape(-1).numpy(), target.detach().reshape(-1).numpy(), seed)
                 return target
+    check_strided(x)
     work = torch.float64 if x.dtype == torch.float64 else torch.float32
     x = x.resolve_neg()  # views such as z.conj().imag have a sign flag that is not in memory
     if isinstance(ready, PreparedBlocks):

@@ -37,7 +37,13 @@ def quantize(
     Raises:
         ValueError: x has fewer than two axes, or no such axis; an ``out`` that does not fit.
     """
-    array = x if isinstance(x, np.ndarray | np.generic) or inputs.is_torch(x) else inputs.as_float_array(x)
+    if isinstance(x, np.ma.MaskedArray):
+        return dispatch.keep_mask(x, out, lambda plain: quantize(roundings, plain, tile, rounding, seed, None, axis))
+    if inputs.is_torch(x):
+        inputs.check_strided(x)
+        array = x
+    else:
+        array = np.asarray(x) if isinstance(x, np.ndarray | np.generic) else inputs.as_float_array(x)
     if array.ndim < 2:
         raise ValueError(f"tiles of {tile[0]} × {tile[1]} need at least two axes, got {array.ndim}")
     if not -array.ndim <= axis < array.ndim:

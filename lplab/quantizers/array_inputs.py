@@ -45,13 +45,13 @@ def to_working_array(x: Any) -> WorkingArray:
 
         check_not_traced("a quantizer, which computes its scale from the numbers")
         torch = sys.modules["torch"]
-        work = getattr(torch, inputs.working_dtype(str(x.dtype).removeprefix("torch.")))
+        work = getattr(torch, inputs.tensor_dtype(x))
         tensor = x.detach().resolve_neg().to(work)
         if not shares_memory(tensor):
             return WorkingArray(torch, tensor, lambda result: result.to(x.dtype))
         return WorkingArray(np, tensor.numpy(), lambda result: torch.from_numpy(np.asarray(result)).to(x.dtype))
     if isinstance(x, np.ndarray | np.generic):
-        array, native = np.asarray(x), x.dtype.newbyteorder("=")
+        array, native = inputs.plain_array(x), x.dtype.newbyteorder("=")
         scalar = isinstance(x, np.generic)
         array = array.astype(inputs.working_dtype(x.dtype.name), copy=False)
         return WorkingArray(np, array, lambda result: _narrow(result, native)[() if scalar else ...])

@@ -142,9 +142,9 @@ def _with_axis_last(x: Any, axis: int) -> tuple[Any, Any]:
     if inputs.is_torch(x):
         import torch
 
-        work = getattr(torch, inputs.working_dtype(str(x.dtype).removeprefix("torch.")))
+        work = getattr(torch, inputs.tensor_dtype(x))
         return torch, torch.moveaxis(x.to(work), axis, -1)
-    array = x if isinstance(x, np.ndarray) else inputs.as_float_array(x)
+    array = inputs.plain_array(x) if isinstance(x, np.ndarray) else inputs.as_float_array(x)
     return np, np.moveaxis(array.astype(inputs.working_dtype(array.dtype.name), copy=False), axis, -1)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lplab.formats import BlockFormat, FloatFormat, Format, IntFormat, Rounding, get
+from lplab.formats import BlockFormat, CodebookFormat, FloatFormat, Format, IntFormat, PositFormat, Rounding, get
 from lplab.formats.rounding import as_rounding
 from lplab.quantizers import array_inputs
 from lplab.quantizers.scaling import MAX_SCALE, MIN_SCALE, Scaling
@@ -29,7 +29,10 @@ class Quantizer:
             the weights of torch's Linear and Conv layers). For block formats the axis of the blocks.
         clip_gradient: for torch tensors: no gradient where a value was clipped.
 
-    NaN stays NaN and is ignored in scales. See :class:`~lplab.quantizers.scaling.Scaling` for empty and zero tensors.
+    NaN stays NaN and is ignored in scales. Minus infinity becomes the lowest value times the scale; but where all
+    values of the format are positive (E8M0), negative numbers become NaN. Without a scale infinity becomes what the
+    format says: see ``saturating`` there; a block with infinity becomes NaN. See
+    :class:`~lplab.quantizers.scaling.Scaling` for empty and zero tensors.
 
     Raises:
         ValueError, TypeError: unknown names, a rule for a block format, an axis without a rule.
@@ -128,13 +131,15 @@ class Quantizer:
 
 
 def saturating(format: Any) -> Any:
-    """The format with overflow to its largest value instead of infinity or NaN.
+    """The format with overflow and infinity to its largest value instead of infinity or NaN.
 
     >>> saturating(get("e5m2")).quantize(1e6), saturating(get("int8")) is get("int8")
     (57344.0, True)
     """
-    if isinstance(format, FloatFormat) and not format.saturating:
+    if isinstance(format, FloatFormat | PositFormat) and format.saturating is not True:
         return replace(format, saturating=True)
+    if isinstance(format, CodebookFormat) and format.beyond is not None:
+        return replace(format, beyond=None)
     return format
 
 

@@ -1,5 +1,6 @@
 """The reference against rounding by definition in rational numbers, which shares no line with lplab."""
 
+import dataclasses
 import functools
 from fractions import Fraction
 
@@ -9,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lplab import formats as F
-from lplab.arithmetic import Accumulator, reference, rng_streams
+from lplab.arithmetic import Accumulator, matmul, reference, rng_streams
+from lplab.arithmetic import dot as dot_product
 from lplab.formats import counter_rng
+from lplab.formats.paths.kernel_selection import without_compiled_loops
 from tests.formats import exact
 
 from .operands import KINDS, operand
@@ -96,6 +99,36 @@ def test_to_odd_is_a_neighbour_and_odd(number, shift):
 def test_special_values(total, x, y, expected):
     got = reference.fused(total, x, y)
     assert (np.isnan(got) and np.isnan(expected)) or (got == expected and np.signbit(got) == np.signbit(expected))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_exact_zero_has_no_sign(mode):
+    """In every mode and on every path; IEEE 754 has −0 under "down"."""
+    for numbers in ([1.0, -1.0], [-1.0, 1.0], [-0.0, -0.0], [-0.0]):
+        assert not np.signbit(dot_product(numbers, [1.0] * len(numbers), "e5m2", rounding=mode))
+        x = np.float32([numbers] * 80)
+        for with_loops in (True, False):
+            with without_compiled_loops(not with_loops):
+                assert not np.signbit(matmul(x, np.ones((len(numbers), 70), np.float32), "bf16", rounding=mode)).any()
+
+
+@pytest.mark.parametrize("saturating", [True, False, "propagate"])
+@pytest.mark.parametrize("name", ["binary8p4ue", "binary8p4uf", "e5m2"])
+def test_formats_without_a_sign_and_saturation_modes(name, saturating):
+    """Every addition is the format's own rounding of the exact sum; with compiled loops and without."""
+    fmt = dataclasses.replace(F.get(name), saturating=saturating)
+    for mode in ("nearest_even", "nearest_away", "down", "to_odd"):
+        for numbers in ([-5.0], [5.0, -5.0], [1e6, -1e6, 3.0], [np.inf, 1.0], [-np.inf, 3.0], [3e38, 3e38], [np.nan]):
+            want = 0.0
+            for number in numbers:
+                want = fmt.quantize(want + number, mode)
+            for with_loops in (True, False):
+                with without_compiled_loops(not with_loops):
+                    got = matmul(
+                        np.float32([numbers] * 80), np.ones((len(numbers), 70), np.float32), fmt, rounding=mode
+                    )
+                np.testing.assert_array_equal(got, np.full_like(got, want))
+                assert np.isnan(want) or (np.signbit(got) == np.signbit(want)).all()
 
 
 def test_keys_are_those_of_the_counter():

@@ -12,7 +12,8 @@ from lplab.datasets import captured, load_tensors, save_tensors
 from lplab.datasets.saved_tensors import STORED
 
 TORCH_TYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
-TORCH_TYPES |= {"e4m3fn": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
+TORCH_TYPES |= {"e4m3fn": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "e8m0": torch.float8_e8m0fnu}
+TORCH_TYPES |= {"e4m3fnuz": torch.float8_e4m3fnuz, "e5m2fnuz": torch.float8_e5m2fnuz}
 
 
 def same(a, b):
@@ -41,8 +42,10 @@ def test_torch_tensors_keep_their_types_and_bits(tmp_path):
 
 
 def test_arrays_of_ml_dtypes_keep_their_bits(tmp_path):
-    x = np.float32([[0.3, 448.0]])
-    tensors = {name: x.astype(getattr(ml_dtypes, name)) for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")}
+    x = np.float32([[0.3, 240.0]])
+    names = [str(dtype).removeprefix("torch.") for dtype in TORCH_TYPES.values()]
+    tensors = {name: x.astype(getattr(ml_dtypes, name)) for name in names if hasattr(ml_dtypes, name)}
+    assert len(tensors) == 6
     found = load_tensors(save_tensors(tensors, tmp_path / "mine.safetensors"))
     assert all(same(found[name], tensors[name].astype(np.float32)) for name in tensors)
 
@@ -60,6 +63,24 @@ def test_captured_tensors_go_out_in_a_format_and_come_back_rounded(tmp_path, for
         np.testing.assert_array_equal(theirs[name].float().numpy(), rounded)
     size = sum(tensor.size for tensor in tensors.values()) * formats.get(format).bits // 8
     assert path.stat().st_size - size < 200 * len(names)
+
+
+NUMBERS = {
+    "float32": (np.float32(3), 3.0),
+    "int64": (np.int64(3), 3),
+    "bfloat16": (ml_dtypes.bfloat16(1.5), 1.5),
+    "no axis": (np.array(3.0), 3.0),
+    "sign flag": (torch.tensor([1 + 2j]).conj().imag, [-2.0]),
+    "view": (np.arange(6.0)[::-2], [5.0, 3.0, 1.0]),
+}
+
+
+@pytest.mark.parametrize("what", NUMBERS)
+@pytest.mark.parametrize("format", [None, "fp16"])
+def test_numbers_and_views_are_stored(tmp_path, what, format):
+    x, want = NUMBERS[what]
+    found = safetensors.torch.load_file(save_tensors({"a": x}, tmp_path / "mine.safetensors", format))["a"]
+    assert found.tolist() == want and found.dtype == (torch.float16 if format and what != "int64" else found.dtype)
 
 
 def test_weights_of_a_model_come_back(tmp_path):
@@ -84,6 +105,10 @@ def test_what_a_file_cannot_hold_is_refused_in_one_line_before_it_is_written(tmp
         (({"__metadata__": x}, path), "not __metadata__"),
         (({"x": x.astype(complex)}, path), "'x' is of complex128, which .* allowed: bfloat16, float8_e4m3fn"),
         (({"x": [1.0]}, path), "'x' is of list, which"),
+        (({"x": torch.eye(2).to_sparse()}, path), "'x' cannot be stored: cannot save a tensor of sparse_coo layout"),
+        (({"x": torch.eye(2).to_sparse()}, path, "fp16"), "'x' cannot be stored: .*; convert it with .to_dense"),
+        (({"x": torch.ones(2, device="meta")}, path), "'x' cannot be stored: Cannot copy out of meta tensor"),
+        (({"x": np.ma.MaskedArray(x, mask=[True, False])}, path), "'x' cannot be stored: a masked array would lose"),
     ]
     for arguments, message in cases:
         with pytest.raises(ValueError, match=message) as error:

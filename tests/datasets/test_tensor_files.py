@@ -1,9 +1,12 @@
 """load_tensors: what it reads, what it refuses, and that no file makes it run code or take memory it may not take."""
 
+import argparse
+import collections
 import io
 import json
 import os
 import pickle
+import re
 import struct
 import sys
 import tracemalloc
@@ -34,6 +37,18 @@ class Payload:
 
     def __reduce__(self):
         return (os.mkdir, (str(self.target),))
+
+
+class Stateful:
+    """Notes that it was unpickled."""
+
+    woken = False
+
+    def __getstate__(self):
+        return {"a": torch.ones(2)}
+
+    def __setstate__(self, state):
+        Stateful.woken = True
 
 
 def write(path: Path, tensors: dict[str, np.ndarray]) -> Path:
@@ -113,6 +128,7 @@ def test_state_dict_of_a_real_model(tmp_path):
     assert set(found) == set(model.state_dict()) - {"1.num_batches_tracked"}
 
 
+FLOAT8 = [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e8m0fnu, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]
 BFLOAT16 = torch.tensor([1.0, -2.5, float("inf"), float("nan"), 1e-40, 3.0e38]).to(torch.bfloat16)
 
 
@@ -124,12 +140,12 @@ def test_bfloat16_becomes_float32_exactly(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
-@pytest.mark.parametrize("kind", [torch.float8_e4m3fn, torch.float8_e5m2])
+@pytest.mark.parametrize("kind", FLOAT8)
 def test_float8_becomes_float32_exactly(tmp_path, suffix, kind):
     codes = torch.arange(256, dtype=torch.uint8)
     path = tmp_path / f"mine{suffix}"
     (torch.save if suffix == ".pt" else safetensors.torch.save_file)({"b": codes.view(kind)}, path)
-    expected = codes.numpy().view(ml_dtypes.float8_e4m3fn if kind == torch.float8_e4m3fn else ml_dtypes.float8_e5m2)
+    expected = codes.numpy().view(getattr(ml_dtypes, str(kind).removeprefix("torch.")))
     np.testing.assert_array_equal(load_tensors(path)["b"], expected.astype(np.float32))
 
 
@@ -147,20 +163,77 @@ def test_only_integers_is_an_error(tmp_path):
         load_tensors(tmp_path / "ids.npy")
 
 
-@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
-@pytest.mark.parametrize(
-    "odd",
-    [
-        lambda: torch.sparse_coo_tensor(torch.tensor([[0]]), torch.tensor([1.0]), (2,)),
-        lambda: torch.ones(2, device="meta"),
-        lambda: torch.ones(2, dtype=torch.complex64),
-    ],
-    ids=["sparse", "meta", "complex"],
-)
-def test_tensors_without_plain_numbers_are_left_out(tmp_path, odd):
-    torch.save({"plain": torch.ones(1), "odd": odd()}, tmp_path / "mine.pt")
-    with pytest.warns(UserWarning, match="no floating-point numbers in odd"):
-        assert list(load_tensors(tmp_path / "mine.pt")) == ["plain"]
+class Tagged(torch.Tensor):
+    """A subclass, which a file can only name."""
+
+
+ODD = {
+    "float32, sparse_coo": lambda: torch.sparse_coo_tensor(torch.tensor([[0]]), torch.tensor([1.0]), (2,)),
+    "float32, sparse_csr": lambda: torch.eye(2).to_sparse_csr(),
+    "float32, nested": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+    "float32 on meta": lambda: torch.ones(2, device="meta"),
+    "complex64": lambda: torch.ones(2, dtype=torch.complex64).conj(),
+    "float4_e2m1fn_x2": lambda: torch.arange(8, dtype=torch.uint8).view(torch.float4_e2m1fn_x2),
+    "bits8": lambda: torch.arange(8, dtype=torch.uint8).view(torch.bits8),
+    "qint8": lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
+    "test_tensor_files.Tagged, which needs code": lambda: torch.ones(2).as_subclass(Tagged),
+    "argparse.Namespace, which needs code": lambda: argparse.Namespace(weights=torch.ones(2)),
+    "numpy._core.multiarray._reconstruct, which needs code": lambda: np.ones(2),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("what", ODD)
+def test_tensors_without_plain_numbers_are_left_out(tmp_path, what):
+    """The others are read, and each of these is named with what it is."""
+    flagged = torch.tensor([1 + 2j]).conj().imag  # its sign is a flag that numpy lacks
+    torch.save({"plain": torch.ones(1), "odd": ODD[what](), "flagged": flagged}, tmp_path / "mine.pt")
+    with pytest.warns(UserWarning, match=rf"no floating-point numbers in odd \(.*{what}"):
+        found = load_tensors(tmp_path / "mine.pt")
+    assert list(found) == ["plain", "flagged"] and found["flagged"].tolist() == [-2]
+
+
+ODD_ARRAYS = {
+    "unknown type '<f1'": lambda: np.array([1.5], ml_dtypes.float8_e5m2),
+    "void16": lambda: np.array([1.5], ml_dtypes.bfloat16),
+    "void32": lambda: np.zeros(2, [("größe", "f4")]),
+    "complex128": lambda: np.array([1j]),
+    "datetime64[D]": lambda: np.array(["2026-01-01"], "M8[D]"),
+    "str32": lambda: np.array(["a"]),
+    "Python objects, which are never read": lambda: np.array([None]),
+}
+
+
+@pytest.mark.parametrize("what", ODD_ARRAYS)
+def test_arrays_of_other_types_are_left_out(tmp_path, what):
+    np.savez(tmp_path / "mine.npz", plain=np.ones(1), odd=ODD_ARRAYS[what]())
+    with pytest.warns(UserWarning, match=rf"no floating-point numbers in odd \({re.escape(what)}\)"):
+        assert list(load_tensors(tmp_path / "mine.npz")) == ["plain"]
+    np.save(tmp_path / "odd.npy", ODD_ARRAYS[what]())
+    with pytest.raises(ValueError, match=rf"odd.npy holds no floating-point tensor; there are odd \({re.escape(what)}"):
+        load_tensors(tmp_path / "odd.npy")
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_every_version_of_npy(tmp_path, version):
+    x = np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3))
+    with (tmp_path / "mine.npy").open("wb") as file:
+        np.lib.format.write_array(file, x, version=version)
+    assert same(load_tensors(tmp_path / "mine.npy")["mine"], x)
+    if version == (3, 0):
+        with (tmp_path / "names.npy").open("wb") as file:
+            np.lib.format.write_array(file, np.zeros(2, [("日本", "f4")]), version=version)
+        with pytest.raises(ValueError, match=r"names \(void32\)"):
+            load_tensors(tmp_path / "names.npy")
+
+
+def test_narrow_types_of_safetensors_are_left_out(tmp_path):
+    for kind, size in (("F4", 1), ("F6_E2M3", 2), ("C64", 16), ("NEW", 2)):
+        header = {"odd": {"dtype": kind, "shape": [2], "data_offsets": [4, 4 + size]}}
+        header |= {"plain": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}
+        path = safetensors_file(tmp_path / "mine.safetensors", header, bytes(4 + size))
+        with pytest.warns(UserWarning, match=rf"no floating-point numbers in odd \({kind}\)"):
+            assert list(load_tensors(path)) == ["plain"]
 
 
 # ---- nothing is unpickled --------------------------------------------------------------------------------------------
@@ -203,8 +276,20 @@ def test_the_payload_would_work(tmp_path):
 
 def test_a_whole_module_is_refused_with_advice(tmp_path):
     torch.save(torch.nn.Linear(2, 2), tmp_path / "mine.pt")
-    with pytest.raises(ValueError, match="allowed are tensors in dicts and lists, such as model.state_dict()"):
+    with pytest.raises(ValueError, match=r"torch.nn.modules.linear.Linear, which needs code .*model.state_dict\(\)"):
         load_tensors(tmp_path / "mine.pt")
+    torch.save({"a": torch.ones(2), "lists": collections.defaultdict(list, b=[1])}, tmp_path / "lists.pt")
+    with pytest.raises(ValueError, match=r"lists.pt .* in dicts .* \(it needs code: .*collections.defaultdict\)"):
+        load_tensors(tmp_path / "lists.pt")
+
+
+def test_nothing_of_a_payload_is_run_beside_tensors(tmp_path):
+    """Calls, states and items of unknown types are passed over; afterwards torch knows as little as before."""
+    before = torch.serialization.get_safe_globals()
+    torch.save({"a": torch.ones(2), "odd": Stateful()}, tmp_path / "mine.pt")
+    with pytest.warns(UserWarning, match="odd .*Stateful, which needs code"):
+        assert list(load_tensors(tmp_path / "mine.pt")) == ["a"]
+    assert not Stateful.woken and torch.serialization.get_safe_globals() == before
 
 
 # ---- size limits -----------------------------------------------------------------------------------------------------

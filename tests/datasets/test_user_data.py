@@ -6,6 +6,7 @@ import pickle
 import zipfile
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -31,12 +32,39 @@ def write(path: Path, **arrays: np.ndarray) -> Path:
     (lambda: datasets.from_arrays([[1.0]], [1, 2]), "inputs have 1 rows and targets 2"),
     (lambda: datasets.from_arrays([1.0, np.nan], [1, 2]), "inputs hold numbers that are not finite"),
     (lambda: datasets.from_arrays(["a"], [1]), "inputs must be numbers"),
+    (lambda: datasets.from_arrays([1e300, 2.0], [1, 2]), "inputs hold numbers beyond float32, whose largest is 3.4e"),
+    (lambda: datasets.from_arrays(np.ones(2, np.longdouble) * 1e39, [1, 2]), "inputs hold numbers beyond float32"),
+    (lambda: datasets.from_arrays([1.0, 2.0], np.uint64([2**63, 1])), "targets hold integers beyond int64, such as 92"),
+    (lambda: datasets.from_arrays([1.0, 2.0], [2**70, 1]), "targets must be numbers, .* got object"),
+    (lambda: datasets.from_arrays([[1.0], [2.0, 3.0]], [1, 2]), "inputs must be an array of numbers"),
+    (lambda: datasets.from_arrays(np.ma.MaskedArray([1.0, 2.0]), [1, 2]), "inputs .* a masked array would lose its"),
+    (lambda: datasets.from_arrays(torch.eye(2).to_sparse(), [1, 2]), "inputs .* cannot read a tensor of sparse_coo"),
+    (lambda: datasets.from_arrays(torch.ones(2, device="meta"), [1, 2]), "inputs .* meta tensor"),
     (lambda: datasets.from_arrays([1.0, 2.0], [1, 2], test_share=1), "test_share must be above 0"),
     (lambda: datasets.from_arrays([1.0, 2.0], [1, 2], test_share=0.1), "one side would be empty"),
 ])  # fmt: skip
 def test_bad_arrays_are_explained(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        torch.ones(5).bfloat16(),
+        torch.ones(5).to(torch.float8_e4m3fn),
+        torch.ones(5, requires_grad=True),
+        torch.complex(torch.ones(5), -torch.ones(5)).conj().imag,
+        np.ones(5, ml_dtypes.bfloat16),
+        np.ones(5, np.longdouble),
+        np.ones(5, ">f8"),
+    ],
+    ids=lambda x: str(x.dtype),
+)
+def test_every_kind_of_array(x):
+    split = datasets.from_arrays(x, torch.arange(5))
+    assert split.train_inputs.dtype == np.float32 and split.train_inputs.tolist() == [1] * 4
+    assert split.train_targets.dtype == np.int64
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -30,7 +30,7 @@ def float_ruler(f: F.FloatFormat) -> Ruler:
     """(−1)^s · radix^(E − bias) · significand, code by code."""
     e, m, radix = f.exponent_bits, f.mantissa_bits, f.radix
     bias = Fraction(f.bias)
-    reserved = {"ieee": 2**m, "fn": 1, "fnuz": 0, "none": 0, "p3109": 1, "dlfloat": 1}[f.specials]
+    reserved = {"ieee": 2**m, "fn": 1, "fnuz": 0, "none": 0, "p3109": 1, "dlfloat": 1}[f.specials] + (not f.signed)
     values, odd = [], []
     for code in range(2 ** (e + m) - reserved + 1):  # and one code more, where overflow begins
         field, fraction = code >> m, Fraction(code % 2**m, 2**m)
@@ -121,9 +121,12 @@ def round_magnitude(x: Fraction, r: Ruler, mode: str, negative: bool) -> Fractio
 
 
 def _beyond(r: Ruler, mode: str, negative: bool) -> Fraction | float:
-    """IEEE 754 section 7.4: modes that do not round away on this side stop at the largest value."""
-    stays = mode in ("toward_zero", "to_odd", "up" if negative else "down")
-    return r.values[-2] if stays else r.beyond
+    """IEEE 754 section 7.4: modes that do not round away on this side stop at the largest value.
+
+    To odd: as section 4.7.5 of P3109's interim report, which sends numbers beyond an even largest code to infinity.
+    """
+    to_odd = mode == "to_odd" and (r.odd[-2] or np.isnan(r.beyond))
+    return r.values[-2] if to_odd or mode in ("toward_zero", "up" if negative else "down") else r.beyond
 
 
 def quantize(x: np.ndarray, positive: Ruler, negative: Ruler, mode: str, negative_zero: bool) -> np.ndarray:

@@ -265,6 +265,23 @@ def test_empty_and_scalar(name):
         fmt.codebook()
 
 
+@pytest.mark.parametrize("name", ["mxfp4", "mxint8", "nvfp4"])
+def test_codes_of_whatever_can_be_rounded(name):
+    """numpy's numbers, no axis, and empty axes: elements in the shape of x, scales with the blocks along their axis."""
+    fmt = F.get(name)
+    for x in (np.float32(0.3), np.float64(0.3), np.array(0.3, np.float32), 0.3, torch.tensor(0.3)):
+        codes = fmt.encode(x)
+        assert tuple(codes.elements.shape) == () and tuple(codes.scales.shape) == (1,)
+        assert np.float32(fmt.decode(codes)) == np.float32(fmt.quantize(x))
+    for shape in ((0,), (3, 0), (0, 32), (0, 0), (2, 0, 5)):
+        for axis in range(-len(shape), len(shape)):
+            for x in (np.empty(shape, np.float32), torch.empty(shape)):
+                codes, blocks = fmt.encode(x, "stochastic", 1, axis=axis), list(shape)
+                blocks[axis] = -(-shape[axis] // fmt.block_size)
+                assert tuple(codes.elements.shape) == tuple(fmt.decode(codes, axis=axis).shape) == shape
+                assert tuple(codes.scales.shape) == tuple(blocks)
+
+
 def test_one_bad_number_spoils_its_block_alone():
     for bad in (np.nan, np.inf, -np.inf):
         x = np.ones(96, np.float32)

@@ -1,5 +1,8 @@
 """Inputs of every shape, stride, dtype and byte order, and ``out`` of every kind; errors for invalid ones."""
 
+from decimal import Decimal
+from fractions import Fraction
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ import torch
 from lplab import formats as F
 from tests.kinds import by_kind, pairs
 
+from . import exact
 from .probes import ELEMENTWISE, assert_same, bfloat16_patterns
 
 E4M3 = F.get("e4m3fn")
@@ -124,10 +128,108 @@ def test_scalars_and_lists():
         assert fmt.decode(fmt.encode(torch.tensor([200.0]))).tolist() == [200.0]
 
 
+ROUNDINGS = [mode for mode in F.ROUNDINGS if mode != "stochastic"]
+LARGE_INTS = [2**53 + 1, 2**63 - 1, 2**64 + 1, 3 * 2**70 + 1, 2**127 + 2**119 + 1, 2**127 + 2**119 - 1, 10**30, 10**400]
+
+
+@pytest.mark.parametrize("name", ["bf16", "e5m2", "binary8p1ue", "posit8_2"])
+def test_large_ints_are_rounded_once(name):
+    """Against the exact integer, in every mode; alone, in lists and as codes."""
+    fmt = F.get(name)
+    ruler = exact.posit_ruler(fmt) if name.startswith("posit") else exact.float_ruler(fmt)
+    for mode in ROUNDINGS:
+        for number in LARGE_INTS if fmt.lowest == 0 else [*LARGE_INTS, *(-n for n in LARGE_INTS)]:
+            size = float(exact.round_magnitude(Fraction(abs(number)), ruler, mode, number < 0))
+            got = fmt.quantize(number, mode)
+            assert type(got) is float and got == (-size if number < 0 else size)
+            assert fmt.quantize([[number, 1], [0.5, 2]], mode)[0, 0] == got == fmt.decode(fmt.encode(number, mode))
+
+
+def test_ints_next_to_ties():
+    """Half-way between two float32 numbers lies 2^24 + 1; a large multiple of it, one more or less, decides the tie."""
+    tie = (2**24 + 1) << 60
+    assert [F.get("fp32").quantize(tie + d) / 2.0**60 - 2**24 for d in (-1, 0, 1)] == [0, 0, 2]
+    assert [F.get("fp32").quantize([-tie + d])[0] / 2.0**60 + 2**24 for d in (-1, 0, 1)] == [-2, 0, 0]
+    assert (
+        F.get("fp32").quantize(2**60 + 1, "up") == 2.0**60 + 2.0**37 and F.get("fp32").quantize(-(10**400)) == -np.inf
+    )
+    assert F.get("int8").quantize(10**400) == 127 and E4M3.quantize([np.int64(2**60 + 1), 17]).tolist() == [448, 16]
+
+
+REFUSED = {
+    "bool": lambda: True,
+    "a list with bool": lambda: [True, 0.5],
+    "a tuple with bool": lambda: ([0.5, np.bool_(True)],),
+    "complex": lambda: 1j,
+    "Fraction": lambda: Fraction(1, 3),
+    "a list with Decimal": lambda: [Decimal("0.1")],
+    "a list with str": lambda: ["1.5"],
+    "str": lambda: "1.5",
+    "NoneType": lambda: None,
+    "a list with longdouble": lambda: [np.longdouble(1) / 3],
+    "a ragged list": lambda: [[1.0], [2.0, 3.0]],
+    "elements of type int64": lambda: np.int64(3),
+    "elements of type uint64": lambda: np.array([2**63], np.uint64),
+    "elements of type bool": lambda: torch.tensor([True]),
+    "elements of type complex64": lambda: torch.tensor([1j]),
+    "elements of type object": lambda: np.array([1.5, 2**70], object),
+    "elements of type qint8": lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
+    "a tensor of sparse_coo layout": lambda: torch.eye(3).to_sparse(),
+    "a tensor of sparse_csr layout": lambda: torch.eye(3).to_sparse_csr(),
+    "a tensor of nested layout": lambda: torch.nested.nested_tensor(
+        [torch.ones(2), torch.ones(4)], layout=torch.jagged
+    ),
+    "a tensor of mkldnn layout": lambda: torch.eye(3).to_mkldnn(),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("name", ["e4m3fn", "mxfp4"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_other_numbers_are_refused(name, what):
+    """One line that names what it is and says what is allowed."""
+    for call in (F.get(name).quantize, F.get(name).encode):
+        with pytest.raises((TypeError, ValueError), match=f"^cannot quantize {what}.*allowed: ") as caught:
+            call(REFUSED[what]())
+        assert "\n" not in str(caught.value)
+
+
+def test_straight_through_and_other_array_likes():
+    with pytest.raises(TypeError, match="sparse_coo layout"):
+        F.straight_through(E4M3, torch.eye(3).to_sparse().requires_grad_())
+    with pytest.raises(TypeError, match="convert it with numpy.asarray"):
+        E4M3.quantize(type("Column", (), {"__array__": lambda self, dtype=None, copy=None: np.ones(2)})())
+
+
 def test_subclasses_of_ndarray():
-    assert E4M3.quantize(np.ma.array([0.3, 0.5], mask=[True, False])).tolist()[1] == 0.5
-    matrix = numbers(4, 4).view(np.recarray)
-    assert_same(E4M3.quantize(matrix), E4M3.quantize(np.asarray(matrix)), np.asarray(matrix))
+    """They give plain arrays: np.matrix, too, whose reshape keeps two axes."""
+    for kind in (np.recarray, np.matrix, np.memmap):
+        x = numbers(4, 4).view(kind) if kind is not np.memmap else numbers(4, 4)
+        for fmt in (E4M3, F.get("mxfp4"), F.BlockFormat(F.get("e2m1"), block_size=(2, 4))):
+            got = fmt.quantize(x)
+            assert type(got) is np.ndarray
+            assert_same(got, fmt.quantize(np.array(x)), np.array(x))
+
+
+@pytest.mark.parametrize("fmt", [E4M3, F.get("mxfp4"), F.BlockFormat(F.get("e2m1"), block_size=(2, 4))], ids=str)
+def test_masked_arrays(fmt):
+    """The mask stays; masked numbers stay, too, and do not count in the scale of a block."""
+    x = np.ma.MaskedArray(numbers(4, 8), mask=np.arange(32).reshape(4, 8) % 5 == 0, fill_value=7)
+    x.data[x.mask] = [1e30, np.nan, np.inf, -1e9, 3, 3, 3]
+    got = fmt.quantize(x)
+    assert isinstance(got, np.ma.MaskedArray) and (got.mask == x.mask).all() and got.fill_value == 7
+    assert_same(got.filled(0), np.where(x.mask, 0, fmt.quantize(x.filled(0))), x.filled(0))
+    np.testing.assert_array_equal(got.data[x.mask], x.data[x.mask])
+    got.mask[0, 1] = True
+    assert not x.mask[0, 1]
+    out = x.copy()
+    assert fmt.quantize(x, out=out) is out
+    assert_same(out.filled(0), fmt.quantize(x).filled(0), x.filled(0))
+    with pytest.raises((TypeError, ValueError), match="lose its mask|has no codes"):
+        fmt.encode(x)
+    assert fmt.quantize(np.ma.masked) is np.ma.masked
+    with pytest.raises(TypeError, match="lose its mask"):
+        fmt.quantize([x, x])
 
 
 # -- out -----------------------------------------------------------------------------------------------------------

@@ -158,6 +158,23 @@ def test_cpfloat_rounds_the_bits_of_nan():
             assert np.isnan(F.get(name).quantize(nan, mode, seed=0)).all()
 
 
+@pytest.mark.parametrize(("name", "code"), [("e4m3fn", 0x7F), ("e5m2", 0x7E), ("e4m3fnuz", 0x80), ("bf16", 0x7FC0)])
+def test_nan_has_one_code(name, code):
+    """Whatever its sign and payload; ml_dtypes and torch keep the sign."""
+    nan = (np.array([0x7F800001, 0x7FFFFFFF, 0xFF800001, 0xFFC00000], np.uint32)).view(np.float32)
+    assert F.get(name).encode(nan).tolist() == [code] * 4 == F.get(name).encode(torch.from_numpy(nan)).tolist()
+
+
+def test_a_block_with_nan_has_elements_of_zero():
+    codes = F.get("mxfp4").encode(np.float32([1, -2, np.nan, np.inf] * 8))
+    assert codes.scales.tolist() == [0xFF] and not codes.elements.any()
+
+
+def test_microxcaling_scale_beyond_the_largest():
+    """NaN there; only float64 numbers can ask for it."""
+    assert F.get("mxint8").encode(np.array([2.0**130])).scales.tolist() == [254]
+
+
 def test_microxcaling_floor_equals_truncation():
     """Towards zero is a mode that never grows a number, at any boundary."""
     for name in ("e4m3", "e5m2", "e2m1", "bf16"):

@@ -62,6 +62,17 @@ def test_numpy_float16(dtype):
     np.testing.assert_array_equal(F.get("fp16").encode(x)[number], want.view(np.uint16)[number])
 
 
+def test_e8m0_beyond_its_range():
+    """torch rounds ties up and makes NaN of what is beyond 2^127. It drops the sign; here negative numbers are NaN."""
+    fmt = dataclasses.replace(F.get("e8m0"), beyond=2.0**128)
+    x = probes("e8m0")
+    x = x[(x == 0) | (x >= 2.0**-126) | np.isnan(x)]  # it rounds float32's subnormal numbers another way
+    theirs = torch.from_numpy(x).to(torch.float8_e8m0fnu).view(torch.uint8).numpy()
+    np.testing.assert_array_equal(fmt.encode(x, "nearest_away"), theirs)
+    assert F.get("e8m0").encode([3.0, 1.6 * 2.0**127, np.inf, 0.0, -1.0]).tolist() == [128, 254, 254, 0, 255]
+    assert fmt.quantize([1.6 * 2.0**127, 2.0**127], "down").tolist() == [2.0**127, 2.0**127]
+
+
 def test_numpy_float32():
     x = probes("fp32", "float64")
     with np.errstate(all="ignore"):

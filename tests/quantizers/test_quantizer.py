@@ -1,5 +1,6 @@
 """A format, a rule, a rounding and an axis joined: against torch's fake quantization, across kinds, with gradients."""
 
+import dataclasses
 import subprocess
 import sys
 
@@ -106,6 +107,30 @@ def test_with_a_scale_the_format_saturates():
         assert (values[:, 0] <= values[:, 1]).all()
     over = x[:, 0] / scale > 57344
     assert over.any() and (values[over, 0] == values[over, 1]).all()
+
+
+ODD_FORMATS = {
+    "e5m2 that keeps infinity": dataclasses.replace(F.get("e5m2"), saturating="propagate"),
+    "e4m3fn that overflows to NaN": dataclasses.replace(F.get("e4m3fn"), saturating=False),
+    "e8m0 with NaN beyond its range": dataclasses.replace(F.get("e8m0"), beyond=2.0**128),
+    "binary8p4ue": F.get("binary8p4ue"),
+    "uint8": F.IntFormat(8, signed=False),
+    "codebook": F.CodebookFormat((-1.0, 0.0, 1.0, 4.0)),
+}
+ELEMENTWISE = {name: F.get(name) for name in F.names() if isinstance(F.get(name), F.Format)} | ODD_FORMATS
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_infinity_saturates_under_every_scale(name):
+    """Posits and formats that overflow to NaN or infinity too; NaN stays NaN."""
+    fmt, x = ELEMENTWISE[name], np.float32([1.0, 0.5, np.inf, -np.inf, np.nan])
+    for rule in (*RULES, None):
+        for values in (x, torch.from_numpy(x), x.astype(np.float64), x.tolist()):
+            quantizer = Quantizer(fmt, rule)
+            scale = 0.25 if rule is None else quantizer.scale(values)
+            got = np.asarray(quantizer.quantize(values, scale=scale), np.float64)
+            lowest = np.nan if fmt.lowest > 0 else fmt.lowest * scale
+            np.testing.assert_allclose(got[2:], np.array([fmt.max * scale, lowest, np.nan]).astype(x.dtype), rtol=1e-6)
 
 
 def test_stochastic_rounding_of_a_scaled_tensor_is_unbiased():

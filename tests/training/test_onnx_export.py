@@ -13,7 +13,7 @@ from torch.nn import functional
 from lplab import formats, models
 from lplab.arithmetic import Accumulator
 from lplab.quantizers import Amax, Percentile
-from lplab.training import QuantSpec, inference_recipe, quantize_for_inference, quantize_model, recipes
+from lplab.training import QuantSpec, Recipe, inference_recipe, quantize_for_inference, quantize_model, recipes
 
 onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
@@ -94,6 +94,62 @@ def test_every_kind_of_layer_is_within_the_bound_of_the_order_of_sums(kind, name
     expected = ours(quantized, x)
     for optimize in (True, False):
         within_the_bound(layer, x, run(path, x, optimize=optimize)[0], expected)
+
+
+class Products(nn.Module):
+    """A parameter on either side of a product."""
+
+    def __init__(self, *shape, left=False):
+        super().__init__()
+        self.weight, self.left = nn.Parameter(torch.randn(*shape)), left
+
+    def forward(self, x):
+        return self.weight @ x if self.left else x @ self.weight
+
+
+class Twice(nn.Module):
+    """A layer that is used twice, or as a table and as a product."""
+
+    def __init__(self, layer, table=False):
+        super().__init__()
+        self.layer, self.table = layer, table
+
+    def forward(self, x):
+        y = functional.relu(self.layer(x))
+        return y + functional.embedding((y.sum(-1) > 1).long(), self.layer.weight) if self.table else self.layer(y)
+
+
+SCALED = {
+    "linear, three axes": (lambda: nn.Linear(8, 6), (4, 5, 8)),
+    "linear, square": (lambda: nn.Linear(8, 8), (4, 5, 8)),
+    "linear, one axis": (lambda: nn.Linear(8, 6), (8,)),
+    "convolution": (lambda: nn.Conv2d(4, 6, 3), (2, 4, 6, 6)),
+    "transposed": (lambda: nn.ConvTranspose2d(4, 6, 3), (2, 4, 6, 6)),
+    "product": (lambda: Products(8, 6), (4, 8)),
+    "product of stacks": (lambda: Products(3, 8, 6), (3, 5, 8)),
+    "product from the left": (lambda: Products(6, 8, left=True), (8, 4)),
+    "linear, twice": (lambda: Twice(nn.Linear(8, 8)), (4, 5, 8)),
+    "linear with two axes, twice": (lambda: Twice(nn.Linear(8, 8)), (4, 8)),
+    "convolution, twice": (lambda: Twice(nn.Conv2d(4, 4, 3, padding=1)), (2, 4, 5, 5)),
+    "table and product": (lambda: Twice(nn.Linear(8, 8), table=True), (2, 3, 8)),
+}
+
+
+@pytest.mark.parametrize("activation", ["int8", None])
+@pytest.mark.parametrize("kind", SCALED)
+def test_scales_of_integers_along_every_axis(kind, activation, tmp_path):
+    """onnxruntime multiplies integers where that is right, and only there; a shared weight it takes apart only once."""
+    torch.manual_seed(0)
+    net, x = SCALED[kind][0](), torch.randn(SCALED[kind][1])
+    rounded = QuantSpec() if activation is None else QuantSpec(activation, scaling=Amax())
+    for axis in (None, *range(max(parameter.ndim for parameter in net.parameters()))):
+        recipe = Recipe(weight=QuantSpec("int8", scaling=Amax(), axis=axis), activation=rounded)
+        model = quantize_model(net, recipe, first=None, last=None).eval()
+        path = export_onnx(model, x, tmp_path / "net.onnx")
+        for optimize in (True, False):
+            np.testing.assert_allclose(run(path, x, optimize=optimize)[0], ours(model, x), atol=1e-5)
+    kinds = [node.op_type for node in onnx.load(path).graph.node]
+    assert kinds.count("DequantizeLinear") == (activation is not None) * (1 + kind.endswith("twice")) + 1
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from lplab.formats.reference import round_to_table
-from lplab.formats.rounding import MIN_FRACTION, Rounding, overflow_stays_finite, rounds_away
+from lplab.formats.reference import overflow_result, round_to_table
+from lplab.formats.rounding import MIN_FRACTION, Rounding, rounds_away
 from lplab.formats.rounding_spec import Grid, Table
 
 
@@ -113,10 +113,11 @@ def constants(grid: Grid, rounding: Rounding, real: str) -> GridConstants:
     word = FLOAT_LAYOUTS[real]
     m, fraction_bits = grid.mantissa_bits, word.fraction_bits
     spacing = grid.min_exponent - m
-    beyond = word.pattern(grid.unbounded) & ~word.sign_bit
-    highest, lowest = word.pattern(grid.highest), word.pattern(-grid.lowest) & ~word.sign_bit
-    saturates = grid.overflow == "saturate"
     largest_finite = word.infinity - 1
+
+    def pattern(magnitude: float) -> int:
+        return word.pattern(magnitude) & ~word.sign_bit
+
     return GridConstants(
         kind=rounding_strategy(grid, word),
         cut=fraction_bits - m,
@@ -128,12 +129,12 @@ def constants(grid: Grid, rounding: Rounding, real: str) -> GridConstants:
         from_integer=2.0 ** max(1 - word.bias - fraction_bits - spacing, 20 - word.bias),
         no_mantissa=m == 0,
         parity=grid.parity - word.bias,
-        highest=highest,
-        lowest=lowest,
-        above=highest if saturates or overflow_stays_finite(rounding, False) else beyond,
-        below=lowest if saturates or overflow_stays_finite(rounding, True) else beyond,
-        infinity=highest if saturates else beyond,
-        minus_infinity=lowest if saturates else beyond,
+        highest=pattern(grid.bound(False)),
+        lowest=pattern(grid.bound(True)),
+        above=pattern(overflow_result(grid, rounding, False)),
+        below=pattern(overflow_result(grid, rounding, True)),
+        infinity=pattern(grid.infinite(False)),
+        minus_infinity=pattern(grid.infinite(True)),
         smallest=word.pattern(grid.smallest),
         negative_zero=grid.negative_zero,
     )

@@ -42,7 +42,8 @@ def nearest_kernel_key(spec: Any, rounding: Rounding, step: bool = False) -> tup
     kind, away = array_kernels.rounding_strategy(spec, _WORD), rounding.code == "nearest_away"
     decided_by_exponent = spec.mantissa_bits == 0 and not away  # ties there look at the exponent field
     fits = spec.mantissa_bits < _WORD.fraction_bits if kind == "pattern" else kind == "scaled" and _is_in_reach(spec)
-    if decided_by_exponent or spec.highest != -spec.lowest or not fits:
+    # The loop treats infinity as any number that is too large.
+    if decided_by_exponent or spec.highest != -spec.lowest or spec.overflow == "propagate" or not fits:
         return None
     only_saturates = kind == "scaled" and spec.overflow == "saturate" and not spec.smallest
     return "nearest", away, kind == "pattern", only_saturates

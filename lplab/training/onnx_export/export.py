@@ -26,7 +26,8 @@ _NOTHING = ("_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range_fo
 def export_onnx(model: nn.Module, example: Any, path: str | Path) -> Path:
     """Write a quantized model as an ONNX file, which computes in evaluation mode what the model computes.
 
-    A weight is stored as the codes of its format, with a DequantizeLinear behind it. An activation runs through
+    A weight is stored as the codes of its format, with a DequantizeLinear behind it; the scales of an integer weight
+    are a Mul behind that where onnxruntime would multiply its codes with others wrongly. An activation runs through
     QuantizeLinear and DequantizeLinear; a scale that follows it (``Amax()``) is computed in the graph, from the tensor
     at hand. Everything else, sums included, is float32. So onnxruntime and the model agree up to the order in which
     float32 sums are added: for a product of n terms, 2n·2^−24·Σ|x·w|. A number that lies within this error of the
@@ -102,6 +103,7 @@ def _stored_and_inputs(graph: OnnxGraph, program: Any) -> tuple[dict[fx.Node, Va
             value = values[node] = program.state_dict[name] if name in program.state_dict else program.constants[name]
             if not isinstance(value, nn.Parameter):
                 graph.lineage.add(value, is_weight=False)
+            graph.uses[value.data_ptr()] += len(node.users)
         elif isinstance(node.meta["val"], Tensor):
             values[node] = node.name
             inputs.append(graph.value_info(node.name, node.meta["val"]))

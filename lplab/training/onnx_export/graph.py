@@ -47,7 +47,9 @@ class OnnxGraph:
         module: the name of that module.
         has_relu: False if every Relu must be written as a maximum: onnxruntime (1.32, from the optimization level
             "extended" on) leaves out a Relu whose result is quantized to a type other than 8-bit integers.
-        dequantized: what was rounded, by tensor or name and by rule, and the tensor.
+        uses: how many operators take a stored tensor, by its address.
+        codes: of tensors known at export, by tensor and rule: the name of the codes, the scales, and the tensor.
+        dequantized: what was rounded, by codes or name and by rule.
     """
 
     def __init__(self, emulation: Emulation, lineage: Lineage) -> None:
@@ -58,7 +60,9 @@ class OnnxGraph:
         self.opset = OPSET
         self.where = self.module = ""
         self.has_relu = True
-        self.dequantized: dict[Any, tuple[str, Any]] = {}
+        self.uses: Counter[int] = Counter()
+        self.codes: dict[Any, tuple[str, Tensor, Tensor]] = {}
+        self.dequantized: dict[Any, str] = {}
         self._names: dict[Any, tuple[str, Any]] = {}
         self._symbols: dict[str, str] = {}
 

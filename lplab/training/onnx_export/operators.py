@@ -55,20 +55,23 @@ def _rules(graph: OnnxGraph, kinds: frozenset[str]) -> LayerRules:
     return rules
 
 
-def _factors(graph: OnnxGraph, a: Value, b: Value) -> tuple[Value, Value, LayerRules]:
+def _factors(graph: OnnxGraph, a: Value, b: Value, is_matmul: bool = True) -> tuple[Value, Value, LayerRules]:
     """Both factors of a product, rounded as weight or activation, and the rules."""
     left, right = (isinstance(x, Tensor) and graph.lineage.is_weight(x) for x in (a, b))
     rules = _rules(graph, frozenset() if left or right else PRODUCT)
-    a = rounded(graph, a, rules, "weight" if left and not right else "activation")
-    return a, rounded(graph, b, rules, "weight" if right else "activation"), rules
+    columns = (None, 1) if right and b.ndim == 2 else (None,)
+    a = rounded(graph, a, rules, "weight" if left and not right else "activation", (None,) if is_matmul else None)
+    return a, rounded(graph, b, rules, "weight" if right else "activation", columns if is_matmul else None), rules
 
 
 def linear(graph: OnnxGraph, node: fx.Node, x: Value, weight: Value, bias: Value = None) -> Value:
     """``functional.linear``."""
     rules = _rules(graph, frozenset())
-    x, weight = rounded(graph, x, rules, "activation"), rounded(graph, weight, rules, "weight")
+    x = rounded(graph, x, rules, "activation")
     if len(shape_of(node.args[0])) == 2:
+        weight = rounded(graph, weight, rules, "weight")
         return rounded(graph, graph.add("Gemm", x, weight, bias, transB=1), rules, "output")
+    weight = rounded(graph, weight, rules, "weight", (None, 0))
     y = graph.add("MatMul", x, graph.add("Transpose", weight, perm=[1, 0]))
     return rounded(graph, y if bias is None else graph.add("Add", y, bias), rules, "output")
 
@@ -158,7 +161,7 @@ def einsum(graph: OnnxGraph, node: fx.Node, equation: str, tensors: list[Value],
     """``torch.einsum`` of two tensors."""
     if len(tensors) != 2:
         raise graph.refuse("only an einsum of two tensors is exported")
-    a, b, rules = _factors(graph, *tensors)
+    a, b, rules = _factors(graph, tensors[0], tensors[1], is_matmul=False)
     return rounded(graph, graph.add("Einsum", a, b, equation=equation), rules, "output")
 
 

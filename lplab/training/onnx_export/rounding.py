@@ -25,7 +25,9 @@ from lplab.training.recipe.quant_spec import QuantSpec
 from lplab.training.recipe.recipe import LayerRules
 
 
-def rounded(graph: OnnxGraph, value: Value, rules: LayerRules, role: str) -> Value:
+def rounded(
+    graph: OnnxGraph, value: Value, rules: LayerRules, role: str, matmul_axes: tuple[int | None, ...] | None = None
+) -> Value:
     """The value, rounded by the rule of its role; the value itself where nothing is rounded.
 
     Args:
@@ -33,6 +35,8 @@ def rounded(graph: OnnxGraph, value: Value, rules: LayerRules, role: str) -> Val
         value: a tensor known at export or the name of a value.
         rules: of the layer.
         role: "weight", "activation" or "output".
+        matmul_axes: for a weight of a MatMul, the axes along which it may have scales where integers are multiplied;
+            None among them is one scale. None for other operators.
 
     Raises:
         ExportError: the rule has no ONNX form.
@@ -44,13 +48,16 @@ def rounded(graph: OnnxGraph, value: Value, rules: LayerRules, role: str) -> Val
     kind = _checked_type(graph, rule, role)
     graph.opset = max(graph.opset, kind.opset)
     if isinstance(value, Tensor):
-        return _stored_codes(graph, value, rule, kind)
+        other = None if rules.activation.is_identity else onnx_type(rules.activation.format)
+        if matmul_axes is not None and (other is None or other.name not in ("INT8", "UINT8")):
+            matmul_axes = ()
+        return _stored_codes(graph, value, rule, kind, matmul_axes)
     if rule.rounding != Rounding():
         mode = rule.rounding.mode
         raise graph.refuse(f"QuantizeLinear rounds to nearest even; the {role} is rounded by {mode!r}")
     if (value, rule) not in graph.dequantized:  # layers with the same input share its rounding
-        graph.dequantized[value, rule] = _in_the_graph(graph, value, rule, kind, role), None
-    return graph.dequantized[value, rule][0]
+        graph.dequantized[value, rule] = _in_the_graph(graph, value, rule, kind, role)
+    return graph.dequantized[value, rule]
 
 
 def _checked_type(graph: OnnxGraph, rule: QuantSpec, role: str) -> OnnxType:
@@ -74,29 +81,47 @@ def _is_power_of_two(scale: float) -> bool:
 # ---- tensors known at export -----------------------------------------------------------------------------------------
 
 
-def _stored_codes(graph: OnnxGraph, x: Tensor, rule: QuantSpec, kind: OnnxType) -> str:
-    """The codes of a tensor, stored once for each rule, and a node that makes them numbers."""
+def _stored_codes(
+    graph: OnnxGraph, x: Tensor, rule: QuantSpec, kind: OnnxType, matmul_axes: tuple[int | None, ...] | None
+) -> str:
+    """The codes of a tensor, stored once for each rule, and the nodes that make them numbers.
+
+    onnxruntime (1.32, from the optimization level "extended" on) multiplies dequantized integers in a MatMul as
+    integers. That is right where the activations have 8 bits and each column of the weight has a scale. Other scales
+    make it fail or its results wrong; activations in float32 it rounds to 8 bits. And it may fail where several
+    operators share the integers of a weight. There a Mul of their own applies the scales, which it leaves alone; the
+    numbers are the same.
+    """
+    axis = None if rule.scaling is None or rule.axis is None else rule.axis % x.ndim
     key = (x.data_ptr(), x.shape, x.stride(), rule)
-    if key in graph.dequantized:
-        return graph.dequantized[key][0]
+    if key not in graph.codes:
+        graph.codes[key] = *_encoded(graph, x, rule, kind, axis), x  # kept, so that no other tensor gets its address
+    name, scales, _ = graph.codes[key]
+    is_shared = graph.uses[x.data_ptr()] > 1
+    apart = "INT" in kind.name and (is_shared or (matmul_axes is not None and axis not in matmul_axes))
+    if (key, apart) not in graph.dequantized:
+        whole = np.float32(1) if apart else scales.reshape(() if axis is None else -1)
+        attributes = {} if axis is None or apart else {"axis": axis}
+        result = graph.add("DequantizeLinear", name, whole, _zero_point(graph, kind, whole.shape), **attributes)
+        graph.dequantized[key, apart] = graph.add("Mul", result, scales) if apart else result
+    return graph.dequantized[key, apart]
+
+
+def _encoded(graph: OnnxGraph, x: Tensor, rule: QuantSpec, kind: OnnxType, axis: int | None) -> tuple[str, Tensor]:
+    """The name of a tensor's stored codes, and its scales in the shape that multiplies the integers."""
     x = x.detach().cpu()
     with torch.no_grad():
         values, scale, _ = rounder_of(rule)(x, 0, 1.0)
-    axis = None if rule.scaling is None or rule.axis is None else rule.axis % x.ndim
     scales = torch.as_tensor(scale, dtype=torch.float32)
     along_axis = scales if axis is None else scales.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
     format = saturating(rule.format) if rule.scaling is not None else rule.format
     codes = np.asarray(format.encode((x / along_axis).numpy(), rule.rounding))
-    whole = scales * kind.scale
     units = format.decode(codes) / kind.scale
     units = torch.as_tensor(np.rint(units) if "INT" in kind.name else units, dtype=torch.float32)
-    if not torch.equal(units * (along_axis * kind.scale), values):
+    along_axis = along_axis * kind.scale
+    if not torch.equal(units * along_axis, values):
         raise graph.refuse("the stored codes are not those of the rounded tensor; is it finite?")
-    name = graph.store_proto(_proto(codes, kind), f"codes_{len(graph.stored)}")
-    attributes = {} if axis is None else {"axis": axis}
-    result = graph.add("DequantizeLinear", name, whole, _zero_point(graph, kind, tuple(whole.shape)), **attributes)
-    graph.dequantized[key] = result, x  # the tensor is kept, so that no other one gets its address
-    return result
+    return graph.store_proto(_proto(codes, kind), f"codes_{len(graph.codes)}"), along_axis
 
 
 def _proto(codes: np.ndarray, kind: OnnxType) -> Any:

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from lplab import formats as F
+from lplab.formats import floating
 from lplab.widgets.fields import Buttons, Checkbox, Choice, Slider, State, control
 
 OWN_FORMAT = "(own format)"
@@ -54,7 +55,7 @@ class FormatState(State):
     radix: int = control(2, Buttons("radix", {str(radix): radix for radix in RADICES}))
     subnormals: bool = control(True, Checkbox("subnormals"))
     specials: str = control("fn", Choice("specials", SPECIALS))
-    saturating: bool | None = None
+    saturating: bool | str | None = None
     preset: str = control("", Choice("preset", lambda _: [OWN_FORMAT, *presets()], checked=False))
     other: str = ""
     rounding: str = control("nearest_even", Choice("rounding", ROUNDINGS))
@@ -77,8 +78,7 @@ class FormatState(State):
 
 def usual_bias(state: FormatState) -> float:
     """Return the default bias of the controls' format."""
-    one_more = state.specials in ("fnuz", "p3109")
-    return 2 ** (state.exponent_bits - 1) - (0 if one_more else 1)
+    return floating.usual_bias(state.exponent_bits, state.specials)
 
 
 def bias(state: FormatState) -> float:
