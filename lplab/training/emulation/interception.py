@@ -15,11 +15,12 @@ from types import FrameType
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch._C._dynamo import eval_frame
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
+from lplab.training.emulation.autocast import autocast_off, in_float32, is_autocast_on
 from lplab.training.emulation.model_state import Emulation, ModuleCall
 from lplab.training.emulation.op_handlers import HANDLERS, multi_head_attention
 from lplab.training.emulation.quantized_op import NOT_COMPILED
@@ -58,19 +59,36 @@ class QuantizationMode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call the handler of the function; the function itself where there is none."""
-        handler = HANDLERS.get(func)
+        handler, kwargs = HANDLERS.get(func), kwargs or {}
         if handler is None or not self.emulation.enabled or self.is_left_behind():
-            return func(*args, **(kwargs or {}))
+            return func(*args, **kwargs)
         emulation = self.emulation
+        if not emulation.is_identity:
+            if types and torch._C._is_torch_function_enabled():  # else the subclasses have been asked
+                subclasses = [each for each in types if each is not Tensor]
+                if subclasses and all(issubclass(each, Tensor) for each in subclasses):
+                    return self._called_by_subclasses(func, subclasses, types, args, kwargs)
+            if is_autocast_on():
+                with autocast_off():
+                    return self.__torch_function__(func, types, *in_float32(args, kwargs))
         emulation.thread.draws = draws_of(emulation, sys._getframe(1) if may_be_new() else None)
         watch = emulation.thread.product_watch
         if watch is None:
-            return handler(emulation, func, args, kwargs or {})
+            return handler(emulation, func, args, kwargs)
         before, watch.is_on = watch.is_on, handler is multi_head_attention  # its products have handlers of their own
         try:
-            return handler(emulation, func, args, kwargs or {})
+            return handler(emulation, func, args, kwargs)
         finally:
             watch.is_on = before
+
+    def _called_by_subclasses(self, func: Any, subclasses: list, types: Any, args: tuple, kwargs: dict) -> Any:
+        """What subclasses of tensors make of the function, as PyTorch asks them; the mode sees what they call."""
+        with self.nested():
+            for each in subclasses:
+                result = each.__torch_function__(func, types, args, kwargs)
+                if result is not NotImplemented:
+                    return result
+        raise TypeError(f"{func} has no implementation for {', '.join(each.__name__ for each in subclasses)}")
 
 
 class PreForwardHook:
@@ -139,10 +157,6 @@ def begin_call(emulation: Emulation, name: str, module: nn.Module) -> None:
 
 def _check_surroundings(emulation: Emulation) -> None:
     """Refuse tools of PyTorch that cannot see into a quantized function."""
-    if any(map(torch.is_autocast_enabled, ("cpu", "cuda"))):
-        raise RuntimeError(
-            "torch.autocast is on, and a recipe decides formats itself; call the model outside of autocast"
-        )
     if not emulation.enabled:
         return
     if torch._C._functorch.peek_interpreter_stack() is not None:

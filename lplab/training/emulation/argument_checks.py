@@ -1,0 +1,117 @@
+"""PyTorch's own checks of the arguments of a function that a recipe computes in another way.
+
+What PyTorch takes, a recipe takes; what PyTorch refuses, it refuses with PyTorch's own error. So PyTorch computes the
+call itself, once for each combination of function, shapes, dtypes and other arguments; that result is dropped.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from lplab.training.emulation.traced_rounding import is_tracing
+
+MAX_CALLS = 10_000
+LEFT_TO_PYTORCH = "left to PyTorch"
+_known: dict[Any, str] = {}
+"""What :func:`check_arguments` returned, by what describes a call."""
+
+
+def check_arguments(func: Any, args: tuple, kwargs: dict) -> str:
+    """Raise what PyTorch raises for this call, if anything.
+
+    Args:
+        func, args, kwargs: the call, without ``out=``.
+
+    Returns:
+        "" where a recipe can round the operands; LEFT_TO_PYTORCH for integers and complex numbers; else what
+        the first tensor is whose numbers it cannot round, such as "a tensor with layout torch.sparse_coo".
+
+    >>> check_arguments(torch.mm, (torch.ones(2, 3), torch.ones(3, 2)), {})
+    ''
+    >>> check_arguments(torch.mm, (torch.ones(2, 3), torch.ones(3, 2).to_sparse()), {})
+    'a tensor with layout torch.sparse_coo'
+    >>> check_arguments(torch.mm, (torch.ones(2, 3), torch.ones(2)), {})
+    Traceback (most recent call last):
+    ...
+    RuntimeError: mat2 must be a matrix
+    """
+    if is_tracing():  # a trace would record the sizes that are read here, and PyTorch's own computation
+        state = torch._C._get_tracing_state()
+        torch._C._set_tracing_state(None)
+        try:
+            return check_arguments(func, args, kwargs)
+        finally:
+            torch._C._set_tracing_state(state)
+    try:
+        key = (func, *[_describe(value) for value in args])
+        if kwargs:
+            key = *key, *kwargs, *[_describe(value) for value in kwargs.values()]
+        known = _known.get(key)
+    except (RuntimeError, TypeError):  # a nested tensor has no shape; some arguments have no hash
+        key, known = (), None
+    if known is not None:
+        return known
+    tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+    y = _computed(func, args, kwargs, tensors)
+    is_real = any(x.is_floating_point() for x in tensors) and not any(x.is_complex() for x in tensors)
+    if y is NotImplemented or not is_real:
+        known = LEFT_TO_PYTORCH
+    else:
+        known = next(filter(None, map(_unlike_plain_tensors, tensors)), "")
+    if key:
+        if len(_known) >= MAX_CALLS:
+            _known.clear()
+        _known[key] = known
+    return known
+
+
+def _describe(value: Any) -> Any:
+    """What PyTorch's checks depend on."""
+    if isinstance(value, Tensor):
+        return type(value), value.shape, value.dtype, value.layout
+    if isinstance(value, list | tuple):
+        return type(value), *map(_describe, value)
+    return type(value), value
+
+
+def _computed(func: Any, args: tuple, kwargs: dict, tensors: list[Tensor]) -> Any:
+    """What PyTorch computes for a call, which no mode sees; the random state stays as it is."""
+    cuda = sorted({x.device.index for x in tensors if x.is_cuda})
+    # the fused attention of CPUs, and oneDNN's LSTM, which is for float32, read beyond the end where sizes do not fit
+    if func is torch.lstm and {torch.float32} == {x.dtype for x in tensors if x.dtype != torch.int64}:
+        args, kwargs = tree_map_only(Tensor, lambda x: x.double() if x.is_floating_point() else x, (args, kwargs))
+    key, value = (kwargs.get(name, args[i] if len(args) > i else None) for i, name in enumerate(("key", "value"), 1))
+    is_fused = isinstance(key, Tensor) and isinstance(value, Tensor) and key.shape[:-1] == value.shape[:-1]
+    without_fusing = nullcontext() if is_fused else sdpa_kernel(SDPBackend.MATH)
+    with torch.no_grad(), torch.random.fork_rng(cuda), torch._C.DisableTorchFunction(), _disable_current_modes():
+        with without_fusing:
+            return func(*args, **kwargs)
+
+
+def _unlike_plain_tensors(x: Tensor) -> str:
+    """What a tensor is if its memory does not hold its numbers one by one; else ""."""
+    if x.is_nested:
+        return "a nested tensor"
+    if type(x).__torch_dispatch__ is not Tensor.__torch_dispatch__:
+        return f"a {type(x).__name__}"
+    return "" if x.layout == torch.strided else f"a tensor with layout {x.layout}"
+
+
+def written_into(out: Any, y: Any, func: Any, args: tuple, kwargs: dict) -> Any:
+    """``out`` with the numbers of y, in its size; PyTorch refuses what it refuses for ``out=`` of this call.
+
+    The arguments must have been used before: ``out`` may be one of them.
+    """
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        func(*args, **kwargs, out=out)
+    with torch.no_grad():
+        return out.copy_(y)
