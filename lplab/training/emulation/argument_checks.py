@@ -8,7 +8,8 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from lplab.training.emulation.traced_rounding import is_tracing
 
 MAX_CALLS = 10_000
 LEFT_TO_PYTORCH = "left to PyTorch"
+ROUNDED = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _known: dict[Any, str] = {}
 """What :func:`check_arguments` returned, by what describes a call."""
 
@@ -32,13 +34,13 @@ def check_arguments(func: Any, args: tuple, kwargs: dict) -> str:
         func, args, kwargs: the call, without ``out=``.
 
     Returns:
-        "" where a recipe can round the operands; LEFT_TO_PYTORCH for integers and complex numbers; else what
-        the first tensor is whose numbers it cannot round, such as "a tensor with layout torch.sparse_coo".
+        "" where a recipe can round the operands; LEFT_TO_PYTORCH for integers and complex numbers; else what the first
+        tensor is whose numbers it cannot round, such as "a sparse matrix".
 
     >>> check_arguments(torch.mm, (torch.ones(2, 3), torch.ones(3, 2)), {})
     ''
     >>> check_arguments(torch.mm, (torch.ones(2, 3), torch.ones(3, 2).to_sparse()), {})
-    'a tensor with layout torch.sparse_coo'
+    'a sparse matrix'
     >>> check_arguments(torch.mm, (torch.ones(2, 3), torch.ones(2)), {})
     Traceback (most recent call last):
     ...
@@ -84,26 +86,40 @@ def _describe(value: Any) -> Any:
 
 
 def _computed(func: Any, args: tuple, kwargs: dict, tensors: list[Tensor]) -> Any:
-    """What PyTorch computes for a call, which no mode sees; the random state stays as it is."""
+    """What PyTorch computes for a call, which no mode sees. The random state stays as it is."""
     cuda = sorted({x.device.index for x in tensors if x.is_cuda})
     # the fused attention of CPUs, and oneDNN's LSTM, which is for float32, read beyond the end where sizes do not fit
     if func is torch.lstm and {torch.float32} == {x.dtype for x in tensors if x.dtype != torch.int64}:
         args, kwargs = tree_map_only(Tensor, lambda x: x.double() if x.is_floating_point() else x, (args, kwargs))
     key, value = (kwargs.get(name, args[i] if len(args) > i else None) for i, name in enumerate(("key", "value"), 1))
-    is_fused = isinstance(key, Tensor) and isinstance(value, Tensor) and key.shape[:-1] == value.shape[:-1]
-    without_fusing = nullcontext() if is_fused else sdpa_kernel(SDPBackend.MATH)
-    with torch.no_grad(), torch.random.fork_rng(cuda), torch._C.DisableTorchFunction(), _disable_current_modes():
-        with without_fusing:
-            return func(*args, **kwargs)
+    may_read_on = isinstance(key, Tensor) and isinstance(value, Tensor) and not (key.is_nested or value.is_nested)
+    may_read_on = may_read_on and key.shape[:-1] != value.shape[:-1]
+    without_fusing = sdpa_kernel(SDPBackend.MATH) if may_read_on else nullcontext()
+    with torch.no_grad(), torch.random.fork_rng(cuda), _unseen(), without_fusing:
+        return func(*args, **kwargs)
+
+
+@contextmanager
+def _unseen() -> Iterator[None]:
+    """No mode and no subclass of tensors sees what is called within the block."""
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        yield
 
 
 def _unlike_plain_tensors(x: Tensor) -> str:
-    """What a tensor is if its memory does not hold its numbers one by one; else ""."""
+    """What a tensor is if its memory does not hold its numbers one by one, or in no dtype that is rounded; else ""."""
     if x.is_nested:
         return "a nested tensor"
-    if type(x).__torch_dispatch__ is not Tensor.__torch_dispatch__:
+    if has_own_numbers(type(x)):
         return f"a {type(x).__name__}"
-    return "" if x.layout == torch.strided else f"a tensor with layout {x.layout}"
+    if x.layout != torch.strided:
+        return "a sparse matrix" if "sparse" in str(x.layout) else f"a tensor with layout {x.layout}"
+    return f"a tensor of {x.dtype}" if x.is_floating_point() and x.dtype not in ROUNDED else ""
+
+
+def has_own_numbers(kind: type) -> bool:
+    """Whether tensors of a subclass say themselves what an operator computes, as nested and masked tensors do."""
+    return kind.__torch_dispatch__ is not Tensor.__torch_dispatch__  # type: ignore[attr-defined]
 
 
 def written_into(out: Any, y: Any, func: Any, args: tuple, kwargs: dict) -> Any:
@@ -111,7 +127,7 @@ def written_into(out: Any, y: Any, func: Any, args: tuple, kwargs: dict) -> Any:
 
     The arguments must have been used before: ``out`` may be one of them.
     """
-    with torch._C.DisableTorchFunction(), _disable_current_modes():
+    with _unseen():
         func(*args, **kwargs, out=out)
     with torch.no_grad():
         return out.copy_(y)

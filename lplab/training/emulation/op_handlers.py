@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._higher_order_ops import flex_attention
 from torch.nn import functional
 
 from lplab.training.emulation import contraction_gemms
@@ -330,8 +331,18 @@ def checked(handler: Handler, emulation: Emulation, func: Any, args: tuple, kwar
     if what is LEFT_TO_PYTORCH:
         return func(*args, **kwargs)
     if what:
-        handler = Unsupported(f"a product with {what}", f"pass a plain, dense tensor, or {SKIP}")
+        handler = without_plain_tensors(what)
     return handler(emulation, func, args, kwargs)
+
+
+def is_checked(handler: Handler) -> bool:
+    """Whether a handler of the table computes its function in another way, after :func:`checked`."""
+    return isinstance(handler, partial)
+
+
+def without_plain_tensors(what: str) -> Handler:
+    """The handler of a product with a tensor whose numbers cannot be rounded."""
+    return Unsupported(f"a product with {what}", f"pass a plain, dense tensor, or {SKIP}")
 
 
 def cdist(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
@@ -377,6 +388,7 @@ def _table() -> dict[Any, Handler]:
         functional.embedding: embedding,
         functional.scaled_dot_product_attention: attention,
         functional.multi_head_attention_forward: multi_head_attention,
+        flex_attention: Unsupported("flex_attention", "use functional.scaled_dot_product_attention with a mask"),
         **{getattr(functional, name): normalization for name in normalizations},
         **convolutions(),
         torch.lstm: lstm,
@@ -406,7 +418,9 @@ def _table() -> dict[Any, Handler]:
         torch._trilinear: Unsupported("torch._trilinear", "write it with torch.einsum, two tensors at a time"),
     }
     handlers = {
-        function: handler if handler in PYTORCH_COMPUTES or isinstance(handler, Unsupported) else partial(checked, handler)
+        function: handler
+        if handler in PYTORCH_COMPUTES or isinstance(handler, Unsupported)
+        else partial(checked, handler)
         for function, handler in handlers.items()
     }
     return handlers | _operators(handlers)
