@@ -89,14 +89,20 @@ def _computed(func: Any, args: tuple, kwargs: dict, tensors: list[Tensor]) -> An
     """What PyTorch computes for a call, which no mode sees. The random state stays as it is."""
     cuda = sorted({x.device.index for x in tensors if x.is_cuda})
     # the fused attention of CPUs, and oneDNN's LSTM, which is for float32, read beyond the end where sizes do not fit
-    if func is torch.lstm and {torch.float32} == {x.dtype for x in tensors if x.dtype != torch.int64}:
+    dtypes = [x.dtype for x in tensors]
+    if func is torch.lstm and dtypes[0] == torch.float32 and {*dtypes} <= {torch.float32, torch.int64}:
         args, kwargs = tree_map_only(Tensor, lambda x: x.double() if x.is_floating_point() else x, (args, kwargs))
     key, value = (kwargs.get(name, args[i] if len(args) > i else None) for i, name in enumerate(("key", "value"), 1))
-    may_read_on = isinstance(key, Tensor) and isinstance(value, Tensor) and not (key.is_nested or value.is_nested)
-    may_read_on = may_read_on and key.shape[:-1] != value.shape[:-1]
-    without_fusing = sdpa_kernel(SDPBackend.MATH) if may_read_on else nullcontext()
+    without_fusing = sdpa_kernel(SDPBackend.MATH) if _differ_in_length(key, value) else nullcontext()
     with torch.no_grad(), torch.random.fork_rng(cuda), _unseen(), without_fusing:
         return func(*args, **kwargs)
+
+
+def _differ_in_length(key: Any, value: Any) -> bool:
+    """Whether two tensors differ in a size other than the last."""
+    if not (isinstance(key, Tensor) and isinstance(value, Tensor)) or key.is_nested or value.is_nested:
+        return False
+    return key.shape[:-1] != value.shape[:-1]
 
 
 @contextmanager

@@ -318,9 +318,11 @@ def checked(handler: Handler, emulation: Emulation, func: Any, args: tuple, kwar
     Integers and complex numbers are not rounded; PyTorch computes with them.
     """
     if emulation.is_identity and emulation.watch is None:
+        if "out" in kwargs:
+            return func(*args, **kwargs)
         try:
             return handler(emulation, func, args, kwargs)
-        except Exception:  # the handler cannot read the arguments, or PyTorch refuses them, and does so again
+        except (AttributeError, IndexError, TypeError, ValueError):  # a handler cannot read arguments of another kind
             return func(*args, **kwargs)
     if "out" in kwargs:
         kwargs = dict(kwargs)
