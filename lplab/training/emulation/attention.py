@@ -42,11 +42,10 @@ def _attention(
     if scores_op.rules.is_identity and mix_op.rules.is_identity:
         return call_observed(scores_op, func, args, kwargs, ("activation", query), is_product=False)
     if enable_gqa:
-        repeats = query.shape[-3] // key.shape[-3]
-        key, value = key.repeat_interleave(repeats, -3), value.repeat_interleave(repeats, -3)
+        key, value = (x.repeat_interleave(query.shape[-3] // x.shape[-3], -3) for x in (key, value))
     q, k = emulation.clipped(query, scores_op), emulation.clipped(key, scores_op)
     scores = product(q, k.transpose(-1, -2), scores_op, False)
-    scores = scores * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    scores = scores * (1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale)
     weights = probabilities(masked(scores, attn_mask, is_causal), attn_mask is not None)
     weights = functional.dropout(weights, dropout_p) if dropout_p else weights
     left, right = emulation.clipped(weights, mix_op), emulation.clipped(value, mix_op)
@@ -65,7 +64,7 @@ def masked(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
         scores = scores.masked_fill(future, -math.inf)
     if mask is None:
         return scores
-    return scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
+    return scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else (scores + mask).to(scores.dtype)
 
 
 def probabilities(scores: Tensor, has_mask: bool) -> Tensor:

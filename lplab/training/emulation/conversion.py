@@ -68,6 +68,9 @@ def quantize_model(
     plain model, is loaded with a warning where the recipe trains any:
     :class:`~lplab.training.emulation.checkpoint_state.MissingQuantizerState`.
 
+    ``torch.autocast`` does not act on what a recipe computes, around the model or inside it: the recipe decides the
+    formats, and the rest stays in float32. Arguments that PyTorch refuses are refused with PyTorch's error.
+
     Stored weights are not rounded here: that is done by the optimizer (:func:`lplab.training.make_optimizer`).
     Functions called outside of every ``forward`` are plain PyTorch. A product that a recipe cannot see, such as one
     inside ``torch.jit.script`` or in the backward pass of your own ``autograd.Function``, stays in float32: the first

@@ -67,7 +67,7 @@ def _handler(dims: int, transposed: bool) -> Any:
     def convolve(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
         x, weight, bias, stride, padding, output_padding, groups, dilation = arguments(*args, **kwargs)
         op = emulation.op("conv", convolution_kinds(weight, groups, transposed))
-        if op.rules.is_identity:
+        if op.rules.is_identity or not weight.numel():  # without weights there is no product
             return call_observed(op, func, args, kwargs, ("activation", x), ("weight", weight))
         unbatched = x.ndim == dims + 1
         dilation = _each(dilation, dims)
@@ -89,11 +89,15 @@ def _convolved(x: Tensor, weight: Tensor, bias: Tensor | None, op: QuantizedOp, 
 def conv_tbc(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
     """``torch.conv_tbc``: a convolution over time for x [time, batch, in] and a weight [kernel, in, out]."""
     x, weight, bias, padding = _tbc_arguments(*args, **kwargs)
-    op = emulation.op("conv", convolution_kinds(weight.permute(2, 1, 0), groups=1, transposed=False))
+    if x.shape[0] + 2 * padding < weight.shape[0]:
+        return func(*args, **kwargs)  # no product: the result is empty
+    op = emulation.op("conv", convolution_kinds(weight.transpose(0, 2), groups=1, transposed=False))
     if op.rules.is_identity:
         return call_observed(op, func, args, kwargs, ("activation", x), ("weight", weight))
     x = emulation.clipped(x, op).permute(1, 2, 0)
-    y = _convolved(x, weight.permute(2, 1, 0), bias, op, ([1], [padding], [1], False, [0], 1))
+    if padding < 0:  # PyTorch leaves out steps at both ends
+        x, padding = functional.pad(x, [padding, padding]), 0
+    y = _convolved(x, weight.transpose(0, 2), bias, op, ([1], [padding], [1], False, [0], 1))
     return y.permute(2, 0, 1)
 
 

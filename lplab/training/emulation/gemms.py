@@ -52,7 +52,7 @@ def as_rows(x: Tensor) -> Tensor:
 
 
 class Linear(torch.autograd.Function):
-    """y = x · Wᵀ + b for x [..., in] and W [out, in]."""
+    """y = x · Wᵀ + b for x [..., in] and W [out, in]; of x [rows, in] the bias may be [rows, out]."""
 
     @staticmethod
     def forward(
@@ -62,7 +62,7 @@ class Linear(torch.autograd.Function):
         ctx.leaves = leaves(x, weight)
         x, weight = rounded_input(x, op), weight if ready else op.round("weight", weight)
         ctx.save_for_backward(x, weight)
-        ctx.op = op
+        ctx.op, ctx.has_bias_of_rows = op, bias is not None and bias.ndim == 2
         if op.rules.accumulator is None:
             return op.round("output", detach_view(functional.linear(x, weight, bias)))
         y = op.matmul(x, weight.t())
@@ -74,7 +74,9 @@ class Linear(torch.autograd.Function):
         """dx = dy · W, dW = dyᵀ · x, db = Σ dy."""
         (x, weight), op = ctx.saved_tensors, ctx.op
         for_dx, for_dw, for_db = ctx.needs_input_grad[:3]
-        db = as_rows(dy).sum(0) if for_db else None  # first, while dy is in the cache
+        db = None
+        if for_db:
+            db = dy if ctx.has_bias_of_rows else as_rows(dy).sum(0)  # first, while dy is in the cache
         dy_dx, dy_dw = op.gradients(dy, for_dx, for_dw)
         dx = dw = None
         if dy_dx is not None:

@@ -12,22 +12,36 @@ from __future__ import annotations
 import copy
 import sys
 import warnings
+from contextlib import nullcontext
 from types import FrameType
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch._C._dynamo import eval_frame
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
 from lplab.formats.recorded import is_recording, is_transforming, knows_shapes_alone
+from lplab.training.emulation.argument_checks import has_own_numbers
+from lplab.training.emulation.autocast import autocast_off, in_float32, is_autocast_on
 from lplab.training.emulation.model_state import Emulation, ModuleCall, ModuleReference
-from lplab.training.emulation.op_handlers import HANDLERS, WITHOUT_PLACES, multi_head_attention
+from lplab.training.emulation.op_handlers import (
+    HANDLERS,
+    WITHOUT_PLACES,
+    Unsupported,
+    is_checked,
+    multi_head_attention,
+    without_plain_tensors,
+)
 from lplab.training.emulation.quantized_op import NOT_COMPILED
 from lplab.training.emulation.recomputation import draws_of, may_be_new
 from lplab.training.emulation.unseen_products import begin_watch, end_watch, watch_functions
 from lplab.training.emulation.weight_lineage import Lineage
 
+WITH_FAST_PATH = (nn.MultiheadAttention, nn.TransformerEncoder, nn.TransformerEncoderLayer)
+"""Modules that PyTorch computes otherwise in evaluation, with other last bits, where no function mode is on."""
 _MODULE_CALL = nn.Module._call_impl.__code__
 _NOT_SCRIPTED = (
     "torch.jit.script cannot compile a model under a recipe, which runs in Python: record it with torch.jit.trace "
@@ -79,6 +93,17 @@ class QuantizationMode(TorchFunctionMode):
             return result
         if not emulation.enabled or self.is_left_behind():
             return func(*args, **kwargs)
+        if emulation.is_identity:
+            if isinstance(handler, Unsupported):
+                return func(*args, **kwargs)
+        else:
+            if types and torch._C._is_torch_function_enabled():  # else the subclasses have been asked
+                subclasses = [each for each in types if each is not Tensor]
+                if subclasses and all(issubclass(each, Tensor) for each in subclasses):
+                    return self._called_by_subclasses(func, handler, subclasses, types, args, kwargs)
+            if is_autocast_on():
+                with autocast_off():
+                    return self.__torch_function__(func, types, *in_float32(args, kwargs))
         emulation.thread.draws = draws_of(emulation, sys._getframe(1) if may_be_new() else None)
         watch = emulation.thread.product_watch
         if watch is None:
@@ -92,6 +117,22 @@ class QuantizationMode(TorchFunctionMode):
         if handler in WITHOUT_PLACES:
             self.lineage.follow(func, args, kwargs, result)
         return result
+
+    def _called_by_subclasses(
+        self, func: Any, handler: Any, subclasses: list, types: Any, args: tuple, kwargs: dict
+    ) -> Any:
+        """What subclasses of tensors make of the function, as PyTorch asks them; the mode sees what they call."""
+        own = [each.__name__ for each in subclasses if has_own_numbers(each)]
+        if own and is_checked(handler):
+            func(*args, **kwargs)  # raises PyTorch's own error, if there is one
+            return without_plain_tensors(f"a {own[0]}")(self.emulation, func, args, kwargs)
+        is_attention = func is functional.scaled_dot_product_attention  # a mask object may call a fused kernel on a GPU
+        with self.nested(), sdpa_kernel(SDPBackend.MATH) if is_attention else nullcontext():
+            for each in subclasses:
+                result = each.__torch_function__(func, types, args, kwargs)
+                if result is not NotImplemented:
+                    return result
+        raise TypeError(f"{func} has no implementation for {', '.join(each.__name__ for each in subclasses)}")
 
 
 class _Hook:
@@ -133,6 +174,8 @@ class ForwardHook(_Hook):
             if thread.product_watch is not None:
                 watch_functions(self.emulation, output)
             call = thread.calls.pop()
+            if call.without_mode:
+                thread.modes[-1].__enter__()
             if not thread.calls:
                 end_watch(self.emulation, call.name, module, is_done=output is not None)
         if not thread.calls:
@@ -162,15 +205,26 @@ def begin_call(emulation: Emulation, name: str, module: nn.Module) -> None:
         mode = QuantizationMode(emulation, Lineage(module), sys._getframe(2))
         thread.modes.append(mode)
         mode.__enter__()
-    thread.calls.append(ModuleCall(name, module, draws=draws, frame=frame))
+    call = ModuleCall(name, module, draws=draws, frame=frame)
+    thread.calls.append(call)
+    if not module.training and isinstance(module, WITH_FAST_PATH) and _is_plain(emulation, name, module):
+        mode = thread.modes[-1]
+        if _get_current_function_mode() is mode:
+            mode.__exit__(None, None, None)
+            call.without_mode = True
+
+
+def _is_plain(emulation: Emulation, name: str, module: nn.Module) -> bool:
+    """Whether PyTorch computes a module and all modules inside, and no watcher looks on."""
+    if not emulation.enabled:
+        return True
+    return emulation.watch is None and not any(
+        emulation.may_round(inner) for inner, _ in module.named_modules(prefix=name)
+    )
 
 
 def _check_surroundings(emulation: Emulation) -> None:
     """Refuse tools of PyTorch that cannot see into a quantized function."""
-    if any(map(torch.is_autocast_enabled, ("cpu", "cuda"))):
-        raise RuntimeError(
-            "torch.autocast is on, and a recipe decides formats itself; call the model outside of autocast"
-        )
     if not emulation.enabled:
         return
     if is_transforming() and torch._C._functorch.peek_interpreter_stack() is not None:

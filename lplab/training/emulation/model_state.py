@@ -51,6 +51,7 @@ class ModuleCall:
         counts: products computed in this call so far, by kind.
         draws: where random bits come from if the call is inside an activation checkpoint.
         frame: of the call, where checkpoints are looked for; else None.
+        without_mode: whether the function mode is switched off during the call, as PyTorch computes the whole module.
     """
 
     name: str
@@ -58,6 +59,7 @@ class ModuleCall:
     counts: dict[str, int] = field(default_factory=dict)
     draws: Draws | None = None
     frame: FrameType | None = None
+    without_mode: bool = False
 
 
 class ModuleReference:
@@ -209,6 +211,11 @@ class Emulation:
     def rules_of(self, name: str, kinds: frozenset[str]) -> LayerRules:
         """The rules of a layer: those of the first override that matches its name, else of the recipe."""
         return self.recipe_of(name)[1].rules_for(kinds)
+
+    def may_round(self, name: str) -> bool:
+        """Whether the recipe of a layer rounds anything, in layers of some kind."""
+        recipe = self.recipe_of(name)[1]
+        return not recipe.is_identity or bool(recipe.exceptions)
 
     def switch(self, recipe: Recipe) -> None:
         """Take another recipe for all layers without an override; its rules hold from the next product on."""

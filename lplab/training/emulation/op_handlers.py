@@ -11,16 +11,20 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._higher_order_ops import flex_attention
 from torch.nn import functional
 
 from lplab.training.emulation import contraction_gemms
+from lplab.training.emulation.argument_checks import LEFT_TO_PYTORCH, check_arguments, written_into
 from lplab.training.emulation.attention import attention
 from lplab.training.emulation.convolutions import convolutions
-from lplab.training.emulation.gemms import Bilinear, Linear, as_matrix_stack
+from lplab.training.emulation.gemms import Bilinear, Linear, as_matrix_stack, as_rows
 from lplab.training.emulation.model_state import Emulation
 from lplab.training.emulation.observed_ops import call_observed
 from lplab.training.emulation.quantized_op import PRODUCT, QuantizedOp, round_with_ste, rounded_gradient
@@ -35,9 +39,24 @@ def linear(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor
     op = emulation.op("linear")
     if op.rules.is_identity:
         return call_observed(op, func, args, kwargs, ("activation", x), ("weight", weight))
+    if weight.ndim == 1 or (bias is not None and bias.ndim != 1):
+        return _linear_of_rows(emulation, op, x, weight, bias)
+    return _linear(emulation, op, x, weight, bias)
+
+
+def _linear(emulation: Emulation, op: QuantizedOp, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     if op.rules.rounds_each_product:
         return contraction_gemms.linear(emulation.clipped(x, op), weight, bias, op)
     return Linear.apply(emulation.clipped(x, op), weight, bias, op)
+
+
+def _linear_of_rows(emulation: Emulation, op: QuantizedOp, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The layer with a weight of one axis, whose result has no last axis, or a bias for each row."""
+    matrix, rows = weight if weight.ndim == 2 else weight[None], as_rows(x)
+    shape, size = (*x.shape[:-1], *weight.shape[:-1]), (rows.shape[0], matrix.shape[0])
+    if bias is not None:  # PyTorch adds it to the result, or to the rows of all batches
+        bias = bias.expand(size) if bias.ndim > len(shape) else bias.expand(shape).reshape(size)
+    return _linear(emulation, op, rows, matrix, bias).reshape(shape)
 
 
 def _linear_arguments(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> tuple:
@@ -47,13 +66,13 @@ def _linear_arguments(input: Tensor, weight: Tensor, bias: Tensor | None = None)
 def matmul(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
     """``a @ b`` and all its spellings; vectors and broadcasting as in PyTorch."""
     a, b = _two(*args, **kwargs)
-    if not (isinstance(a, Tensor) and isinstance(b, Tensor) and a.is_floating_point() and a.ndim and b.ndim):
-        return func(*args, **kwargs)
-    if not a.layout == b.layout == torch.strided:
-        return SPARSE(emulation, func, args, kwargs)
     op, left = _product_op(emulation, "matmul", a, b)
     if op.rules.is_identity:
         return call_observed(op, func, args, kwargs, *_roles(op, a, b, left))
+    return _rounded_product(emulation, op, left, *_in_dtype(args, kwargs, a, b))
+
+
+def _rounded_product(emulation: Emulation, op: QuantizedOp, left: bool, a: Tensor, b: Tensor) -> Tensor:
     rows, columns = a.ndim == 1, b.ndim == 1
     a, b = (a[None] if rows else a), (b[:, None] if columns else b)
     if op.rules.activation.learned is not None:
@@ -65,13 +84,15 @@ def matmul(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor
 
 def _two(*tensors: Any, **kwargs: Any) -> tuple[Any, Any]:
     """The two factors, given by position or by keyword."""
-    if "out" in kwargs:
-        raise ValueError("a product under a recipe cannot write into out=; assign its result")
-    factors = (
-        *tensors,
-        *(kwargs[name] for name in ("self", "input", "other", "mat2", "tensor2", "vec") if name in kwargs),
-    )
+    names = ("self", "input", "other", "mat2", "tensor", "vec")
+    factors = (*tensors, *(kwargs[name] for name in names if name in kwargs))
     return factors[0], factors[1]
+
+
+def _in_dtype(args: tuple, kwargs: dict, *factors: Tensor) -> tuple[Tensor, ...]:
+    """The factors of a product in its ``out_dtype``, where the call has one."""
+    dtypes = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.dtype)]
+    return tuple(x.to(dtypes[0]) for x in factors) if dtypes else factors
 
 
 def rmatmul(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
@@ -107,29 +128,35 @@ def _clipped(emulation: Emulation, op: QuantizedOp, a: Tensor, b: Tensor, weight
 
 
 def addmm(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
-    """β·c + α·(a @ b): ``addmm``, ``addmv``, ``baddbmm``."""
-    kwargs = dict(kwargs)
-    beta, alpha = kwargs.pop("beta", 1), kwargs.pop("alpha", 1)
-    named = [kwargs[n] for n in ("input", "mat1", "batch1", "mat", "mat2", "batch2", "vec") if n in kwargs]
-    c, a, b = (*args, *named)
-    y = matmul(emulation, torch.matmul, (a, b), {})
+    """β·c + α·(a @ b): ``addmm``, ``addmv``, ``baddbmm``; of two vectors β·c + α·(a · bᵀ): ``addr``."""
+    beta, c, alpha, a, b = _sum_arguments(args, kwargs)
+    op, left = _product_op(emulation, "matmul", a, b)
+    if op.rules.is_identity:
+        return call_observed(op, func, args, kwargs, *_roles(op, a, b, left))
+    a, b = _in_dtype(args, kwargs, a, b)
+    if a.ndim == b.ndim == 1:
+        dtype = torch.result_type(c, a.new_empty(1, dtype=torch.promote_types(a.dtype, b.dtype)))
+        a, b = a.to(dtype)[:, None], b.to(dtype)[None]
+    y = _rounded_product(emulation, op, left, a, b)
     y = y if alpha == 1 else y * alpha
-    return y if beta == 0 else y + (c if beta == 1 else c * beta)
+    if beta == 0:  # c is not read, though it gets a gradient of zeros; y + -0.0 is y
+        return y + c.masked_fill(c.new_ones((), dtype=torch.bool), -0.0) if c.requires_grad else y
+    return y + (c if beta == 1 else c * beta)
 
 
-def addr(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
-    """β·c + α·(a · bᵀ) for two vectors: ``addr``."""
-    if emulation.rules_of(emulation.name, frozenset()).is_identity:
-        return func(*args, **kwargs)
-    kwargs = dict(kwargs)
-    c, a, b = (*args, *(kwargs.pop(name) for name in ("input", "self", "vec1", "vec2") if name in kwargs))
-    return addmm(emulation, func, (c, a[:, None], b[None]), kwargs)
+def _sum_arguments(args: tuple, kwargs: dict) -> tuple[Any, Tensor, Any, Tensor, Tensor]:
+    """(β, c, α, a, b), by position or by keyword; in PyTorch's old order, β and α are among the tensors."""
+    names = ("input", "self", "mat1", "batch1", "mat", "vec1", "mat2", "batch2", "vec", "vec2")
+    c, a, b = (*(x for x in args if isinstance(x, Tensor)), *(kwargs[name] for name in names if name in kwargs))
+    numbers = [x for x in args if not isinstance(x, Tensor | torch.dtype)]
+    beta, alpha, *_ = *numbers, *(kwargs.get(name, 1) for name in ("beta", "alpha")[len(numbers) :])
+    return beta, c, alpha, a, b
 
 
 def matrix_power(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
     """``torch.matrix_power``: the products by squaring that PyTorch computes; each is rounded."""
     x, exponent = (*args, *(kwargs[name] for name in ("input", "self", "A", "n") if name in kwargs))
-    if "out" in kwargs or abs(exponent) < 2 or x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+    if abs(exponent) < 2 or x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         return func(*args, **kwargs)  # no product, or PyTorch's error
     square = torch.linalg.inv(x) if exponent < 0 else x
 
@@ -169,10 +196,8 @@ def einsum(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor
     if len(tensors) < 2:
         return func(*args, **kwargs)
     if len(tensors) > 2 or not isinstance(equation, str):
-        raise NotImplementedError(
-            f"{emulation.location}: an einsum of {len(tensors)} tensors has no quantized form; "
-            "write it as products of two"
-        )
+        refuse = Unsupported(f"an einsum of {len(tensors)} tensors", "write it as products of two")
+        return refuse(emulation, func, args, kwargs)
     return bilinear(emulation, Einsum(equation), func, (*args,), kwargs, *tensors)
 
 
@@ -207,9 +232,7 @@ def tensordot(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Ten
 
 
 def bilinear(emulation: Emulation, compute: Any, func: Any, args: tuple, kwargs: dict, a: Tensor, b: Tensor) -> Tensor:
-    """A product of two tensors in any notation; integers and complex numbers are not rounded."""
-    if not (a.is_floating_point() and b.is_floating_point()):
-        return func(*args, **kwargs)
+    """A product of two tensors in any notation."""
     op, left = _product_op(emulation, "einsum", a, b)
     if op.rules.is_identity:
         return call_observed(op, func, args, kwargs, *_roles(op, a, b, left))
@@ -223,6 +246,8 @@ def bilinear(emulation: Emulation, compute: Any, func: Any, args: tuple, kwargs:
 def embedding(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
     """A lookup: the table (or, without a scale, the vectors that were looked up) and its gradient are rounded."""
     ids, table, *rest = (*args, *(kwargs.pop(name) for name in ("input", "weight") if name in kwargs))
+    if not table.is_floating_point():
+        return func(ids, table, *rest, **kwargs)
     op = emulation.op("embedding", frozenset({"embedding"}))
     if op.rules.is_identity:
         return call_observed(op, func, (ids, table, *rest), kwargs, ("weight", table), is_product=False)
@@ -270,15 +295,53 @@ def _without_torch_function_check(function: Any) -> Any:
 _ATTENTION_WITHOUT_CHECK = _without_torch_function_check(functional.multi_head_attention_forward)
 
 
-def unsupported(what: str, advice: str) -> Handler:
+@dataclass(frozen=True)
+class Unsupported:
     """A handler for a function without a quantized form: it raises, unless the recipe rounds nothing."""
 
-    def refuse(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Any:
+    what: str
+    advice: str
+
+    def __call__(self, emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Any:
+        """Call the function where nothing is rounded."""
         if emulation.rules_of(emulation.name, frozenset()).is_identity:
             return func(*args, **kwargs)
-        raise NotImplementedError(f"{emulation.location}: {what} has no quantized form; {advice}")
+        raise NotImplementedError(f"{emulation.location}: {self.what} has no quantized form; {self.advice}")
 
-    return refuse
+
+def checked(handler: Handler, emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Any:
+    """Call the handler of a function, after PyTorch's own checks, and write its result into ``out=``.
+
+    Integers and complex numbers are not rounded; PyTorch computes with them.
+    """
+    if emulation.is_identity and emulation.watch is None:
+        if "out" in kwargs:
+            return func(*args, **kwargs)
+        try:
+            return handler(emulation, func, args, kwargs)
+        except (AttributeError, IndexError, TypeError, ValueError):  # a handler cannot read arguments of another kind
+            return func(*args, **kwargs)
+    if "out" in kwargs:
+        kwargs = dict(kwargs)
+        out = kwargs.pop("out")
+        y = checked(handler, emulation, func, args, kwargs)
+        return y if out is None else written_into(out, y, func, args, kwargs)
+    what = check_arguments(func, args, kwargs)
+    if what is LEFT_TO_PYTORCH:
+        return func(*args, **kwargs)
+    if what:
+        handler = without_plain_tensors(what)
+    return handler(emulation, func, args, kwargs)
+
+
+def is_checked(handler: Handler) -> bool:
+    """Whether a handler of the table computes its function in another way, after :func:`checked`."""
+    return isinstance(handler, partial)
+
+
+def without_plain_tensors(what: str) -> Handler:
+    """The handler of a product with a tensor whose numbers cannot be rounded."""
+    return Unsupported(f"a product with {what}", f"pass a plain, dense tensor, or {SKIP}")
 
 
 def cdist(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
@@ -291,11 +354,14 @@ def cdist(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
 
 
 SKIP = "name the module in skip=[…] to leave it in float32"
-SPARSE = unsupported("a product with a sparse matrix", f"make it dense, or {SKIP}")
+SPARSE = Unsupported("a product with a sparse matrix", f"make it dense, or {SKIP}")
+
+PYTORCH_COMPUTES = (embedding, normalization, multi_head_attention, cdist)
+"""The handlers that call their function themselves, so that it checks its arguments."""
 
 ALIKE = ("default", "input", "padding")
 """Overloads of operators that take their arguments as the function of PyTorch does."""
-EUCLIDEAN_DISTANCE = unsupported(
+EUCLIDEAN_DISTANCE = Unsupported(
     "torch.cdist with p=2", f"pass compute_mode='donot_use_mm_for_euclid_dist', which needs no product, or {SKIP}"
 )
 
@@ -304,7 +370,8 @@ def _table() -> dict[Any, Handler]:
     tensor = torch.Tensor
     products = (torch.matmul, torch.mm, torch.bmm, torch.mv, torch.dot, torch.vdot, torch.linalg.matmul)
     methods = (tensor.matmul, tensor.mm, tensor.bmm, tensor.mv, tensor.dot, tensor.vdot, tensor.__matmul__)
-    sums = (torch.addmm, torch.baddbmm, torch.addmv, tensor.addmm, tensor.baddbmm, tensor.addmv)
+    sums = (torch.addmm, torch.baddbmm, torch.addmv, torch.addr)
+    sum_methods = (tensor.addmm, tensor.baddbmm, tensor.addmv, tensor.addr)
     normalizations = ("batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm")
     in_place = (tensor.addmm_, tensor.addmv_, tensor.baddbmm_, tensor.addbmm_, tensor.addr_)
     moments = (torch.cov, tensor.cov, torch.corrcoef, tensor.corrcoef)
@@ -312,8 +379,7 @@ def _table() -> dict[Any, Handler]:
         functional.linear: linear,
         **dict.fromkeys((*products, *methods), matmul),
         tensor.__rmatmul__: rmatmul,
-        **dict.fromkeys(sums, addmm),
-        **dict.fromkeys((torch.addr, tensor.addr), addr),
+        **dict.fromkeys((*sums, *sum_methods), addmm),
         **dict.fromkeys((torch.matrix_power, tensor.matrix_power, torch.linalg.matrix_power), matrix_power),
         torch.einsum: einsum,
         torch.tensordot: tensordot,
@@ -321,6 +387,7 @@ def _table() -> dict[Any, Handler]:
         functional.embedding: embedding,
         functional.scaled_dot_product_attention: attention,
         functional.multi_head_attention_forward: multi_head_attention,
+        flex_attention: Unsupported("flex_attention", "use functional.scaled_dot_product_attention with a mask"),
         **{getattr(functional, name): normalization for name in normalizations},
         **convolutions(),
         torch.lstm: lstm,
@@ -329,25 +396,31 @@ def _table() -> dict[Any, Handler]:
         torch.gru_cell: gru_cell,
         **dict.fromkeys(
             (torch.rnn_tanh, torch.rnn_relu, torch.rnn_tanh_cell, torch.rnn_relu_cell),
-            unsupported("a plain recurrent net (nn.RNN)", f"use nn.GRU or nn.LSTM, or {SKIP}"),
+            Unsupported("a plain recurrent net (nn.RNN)", f"use nn.GRU or nn.LSTM, or {SKIP}"),
         ),
-        functional.bilinear: unsupported(
+        functional.bilinear: Unsupported(
             "functional.bilinear", f"write it with torch.einsum, two tensors at a time, or {SKIP}"
         ),
-        functional.embedding_bag: unsupported("an embedding bag", f"use nn.Embedding and a sum, or {SKIP}"),
-        torch.chain_matmul: unsupported("torch.chain_matmul", "write it with @"),
-        torch.linalg.multi_dot: unsupported("torch.linalg.multi_dot", "write it with @"),
-        **dict.fromkeys((torch.addbmm, tensor.addbmm), unsupported("torch.addbmm", "write it with torch.bmm and sum")),
-        **dict.fromkeys(in_place, unsupported("a product that is added in place", "use torch.addmm, addmv or baddbmm")),
-        torch.linalg.vecdot: unsupported("torch.linalg.vecdot", "write it with torch.einsum"),
-        torch.convolution: unsupported("torch.convolution", "use functional.conv1d, conv2d or conv3d"),
+        functional.embedding_bag: Unsupported("an embedding bag", f"use nn.Embedding and a sum, or {SKIP}"),
+        torch.chain_matmul: Unsupported("torch.chain_matmul", "write it with @"),
+        torch.linalg.multi_dot: Unsupported("torch.linalg.multi_dot", "write it with @"),
+        **dict.fromkeys((torch.addbmm, tensor.addbmm), Unsupported("torch.addbmm", "write it with torch.bmm and sum")),
+        **dict.fromkeys(in_place, Unsupported("a product that is added in place", "use torch.addmm, addmv or baddbmm")),
+        torch.linalg.vecdot: Unsupported("torch.linalg.vecdot", "write it with torch.einsum"),
+        torch.convolution: Unsupported("torch.convolution", "use functional.conv1d, conv2d or conv3d"),
         **dict.fromkeys((torch.sparse.mm, torch.smm, torch.hspmm, torch.sspaddmm), SPARSE),
         torch.cdist: cdist,
-        **dict.fromkeys(moments, unsupported("a covariance", f"write it with @ and the means, or {SKIP}")),
-        functional.linear_cross_entropy: unsupported(
+        **dict.fromkeys(moments, Unsupported("a covariance", f"write it with @ and the means, or {SKIP}")),
+        functional.linear_cross_entropy: Unsupported(
             "functional.linear_cross_entropy", "use functional.linear and functional.cross_entropy"
         ),
-        torch._trilinear: unsupported("torch._trilinear", "write it with torch.einsum, two tensors at a time"),
+        torch._trilinear: Unsupported("torch._trilinear", "write it with torch.einsum, two tensors at a time"),
+    }
+    handlers = {
+        function: handler
+        if handler in PYTORCH_COMPUTES or isinstance(handler, Unsupported)
+        else partial(checked, handler)
+        for function, handler in handlers.items()
     }
     return handlers | _operators(handlers)
 
@@ -374,7 +447,10 @@ def _operators(handlers: dict[Any, Handler]) -> dict[Any, Handler]:
 
 
 HANDLERS: dict[Any, Handler] = _table()
-WITHOUT_PLACES: frozenset[Handler] = frozenset({
-    matmul, rmatmul, addmm, addr, matrix_power, einsum, inner, tensordot,
-})  # fmt: skip
+WITHOUT_PLACES: frozenset[Handler] = frozenset(
+    handler
+    for handler in HANDLERS.values()
+    if isinstance(handler, partial)
+    and handler.args[0] in (matmul, rmatmul, addmm, matrix_power, einsum, inner, tensordot)
+)
 """The products that have no place of their own for a weight; see :mod:`lplab.training.emulation.weight_lineage`."""

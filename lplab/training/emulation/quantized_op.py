@@ -17,6 +17,7 @@ from torch._C._dynamo import eval_frame
 
 from lplab.formats.recorded import has_numbers, is_recorded, is_recording, is_tracing
 from lplab.quantizers import GradScale, Luq
+from lplab.training.emulation.autocast import autocast_off, is_autocast_on
 from lplab.training.emulation.prepared_rounding import is_plain
 from lplab.training.emulation.rounders import Rounded, dual_rounding, rounder_at, rounder_of
 from lplab.training.emulation.traced_rounding import recorded
@@ -319,6 +320,9 @@ def first_derivative(backward: Callable[..., Any]) -> Callable[..., Any]:
     def checked(ctx: Any, *gradients: Any) -> Any:
         if any(isinstance(each, Tensor) and torch._C._functorch.is_legacy_batchedtensor(each) for each in gradients):
             raise NotImplementedError(_BATCHED)
+        if is_autocast_on():
+            with autocast_off():
+                return checked(ctx, *gradients)
         with torch.no_grad():
             results = backward(ctx, *gradients)
         if not torch.is_grad_enabled():

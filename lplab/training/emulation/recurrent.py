@@ -27,6 +27,8 @@ from lplab.training.emulation.prepared_rounding import is_plain
 from lplab.training.emulation.quantized_op import QuantizedOp, first_derivative, round_with_ste
 
 State = tuple[Tensor, ...]  # (h,) or (h, c)
+OPTIONS = ("hx", "params", "has_biases", "num_layers", "dropout", "train", "bidirectional")
+CELL = ("input", "hx", "w_ih", "w_hh", "b_ih", "b_hh")
 LINE = 64  # bytes: memory that PyTorch allocates begins at multiples of it
 FLOATS_IN_LINE = LINE // 4
 MIN_ELEMENTS_THAT_PYTORCH_SHARES = 2**15  # at::internal::GRAIN_SIZE: threads cut larger tensors, also within rows
@@ -381,8 +383,11 @@ def _layers(
     return x, tuple(torch.stack(parts) for parts in zip(*last, strict=True))
 
 
-def _run(emulation: Emulation, func: Any, args: tuple, gates: Gates) -> Any:
+def _run(emulation: Emulation, func: Any, args: tuple, kwargs: dict, gates: Gates) -> Any:
     """``torch.lstm`` and ``torch.gru``."""
+    is_packed = "batch_sizes" in kwargs or (len(args) > 1 and torch.is_tensor(args[1]) and args[1].dtype == torch.int64)
+    names = (("data", "batch_sizes") if is_packed else ("input",)) + OPTIONS + (() if is_packed else ("batch_first",))
+    args = _by_position(names, args, kwargs)
     if emulation.rules_of(emulation.name, _kinds(emulation)).is_identity:
         return with_shadow_steps(emulation, func, args, {}, lambda *again: _stepwise(emulation, again, gates))
     return _stepwise(emulation, args, gates)
@@ -414,23 +419,28 @@ def _kinds(emulation: Emulation) -> frozenset[str]:
 
 def lstm(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Any:
     """``nn.LSTM``."""
-    return _run(emulation, func, args, lstm_gates)
+    return _run(emulation, func, args, kwargs, lstm_gates)
 
 
 def gru(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Any:
     """``nn.GRU``."""
-    return _run(emulation, func, args, gru_gates)
+    return _run(emulation, func, args, kwargs, gru_gates)
+
+
+def _by_position(names: tuple[str, ...], args: tuple, kwargs: dict) -> tuple:
+    """All arguments by position, of which some were given by name; those at the end may be missing."""
+    return *args, *(kwargs[name] for name in names[len(args) :] if name in kwargs)
 
 
 def _cell(emulation: Emulation, args: tuple, state: State, gates: Gates) -> State:
     x, _, *tensors = args
-    has_bias = tensors[2:3] != [None] and len(tensors) > 2
-    weights = _weights(emulation, tensors[:2] + (tensors[2:] if has_bias else []), has_bias, "")
+    weights = _weights(emulation, [*tensors, None, None][:4], True, "")
     return gates(_linear(emulation, x, weights["input"]), _linear(emulation, state[0], weights["recurrent"]), state)
 
 
 def lstm_cell(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Any:
     """``nn.LSTMCell``."""
+    args, kwargs = _by_position(CELL, args, kwargs), {}
     if emulation.rules_of(emulation.name, _kinds(emulation)).is_identity:
         return with_shadow_steps(emulation, func, args, kwargs, lambda *a: _cell(emulation, a, tuple(a[1]), lstm_gates))
     return _cell(emulation, args, tuple(args[1]), lstm_gates)
@@ -438,6 +448,7 @@ def lstm_cell(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Any
 
 def gru_cell(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Any:
     """``nn.GRUCell``."""
+    args, kwargs = _by_position(CELL, args, kwargs), {}
     if emulation.rules_of(emulation.name, _kinds(emulation)).is_identity:
         return with_shadow_steps(emulation, func, args, kwargs, lambda *a: _cell(emulation, a, (a[1],), gru_gates))
     return _cell(emulation, args, (args[1],), gru_gates)[0]

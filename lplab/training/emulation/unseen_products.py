@@ -11,14 +11,17 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
+from torch.nn.attention.bias import CausalBias, causal_lower_right, causal_upper_left
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 from torch.utils._pytree import tree_leaves
 
@@ -121,7 +124,8 @@ class ProductWatch(TorchDispatchMode):
             elif current is not None and current.name() == self.node:
                 self._found_in_backward(func, args, self.node)
         with torch._C.DisableTorchFunction():  # else the recipe would see the operator in this call, and in no other
-            return func(*args, **(kwargs or {}))
+            y = func(*args, **(kwargs or {}))
+        return y.as_subclass(CausalBias) if func is torch.ops.aten.empty.memory_format and _makes_a_bias() else y
 
     def _found_in_forward(self, func: Any, args: tuple) -> None:
         thread = self.emulation.thread
@@ -169,6 +173,19 @@ class ProductWatch(TorchDispatchMode):
             waiting += [before for before, _ in node.next_functions if before is not None]
             if _may_compute_products(node) and rounds(self.emulation, layer):
                 _watch_backward(node, self.emulation, layer)
+
+
+def _makes_a_bias() -> bool:
+    """Whether PyTorch makes a mask object. Under a dispatch mode, its constructor takes no tensor of another class."""
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(3):  # PyTorch's own, between the constructor and the mode
+        frame = frame and frame.f_back
+        if frame is not None and frame.f_code in _MAKE_A_BIAS:
+            return True
+    return False
+
+
+_MAKE_A_BIAS = (causal_upper_left.__code__, causal_lower_right.__code__)
 
 
 def _may_compute_products(node: Any) -> bool:

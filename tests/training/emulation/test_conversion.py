@@ -210,16 +210,6 @@ def float32_of(model, x):
         return model(x)
 
 
-def test_autocast_is_refused_where_a_recipe_rounds():
-    plain = quantize_model(net().eval(), "fp32")
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert torch.equal(plain(X), net().eval()(X))
-        model = quantize_model(net().eval(), "hfp8_2019")
-        with pytest.raises(RuntimeError, match="torch.autocast is on, and a recipe decides formats itself"):
-            model(X)
-    assert model(X).dtype == torch.float32 and not emulation_of(model).thread.calls
-
-
 def test_threads_compute_side_by_side_in_one_model():
     model, wrong = quantize_model(net().eval(), "hfp8_2019"), []
     expected = model(X).detach()
