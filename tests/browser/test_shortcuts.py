@@ -99,11 +99,9 @@ def test_keys_of_a_real_keyboard(notebook):
     page.keyboard.type("1b")
     page.keyboard.press("Control+z")
     assert text.input_value() == ""
+    note = notebook.python("panel.note")
     page.keyboard.type("1")
     page.keyboard.press("Shift+Enter")
-    assert page.locator(".lp-bits-note").inner_text() == "", "Enter would encode; with Shift it runs the cell"
+    assert notebook.python("panel.note") == note, "Enter encodes the number; with Shift it runs the cell"
     assert page.locator(".jp-Cell").count() == cells
-    page.locator(".lp-check button").first.focus()
-    page.keyboard.press("Shift+Enter")
-    page.locator(".lp-check").get_by_text("Hint 1 of 3: ").wait_for(state="detached")
-    assert not page.locator("[data-lm-suppress-shortcuts]:focus").count()
+    assert not page.locator("[data-lm-suppress-shortcuts]").count()
