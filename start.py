@@ -209,7 +209,8 @@ def pip_options() -> dict[str, str]:
         if section in told:
             told[section][option] = ast.literal_eval(value)
     options = told["global"] | told["install"] | told[":env:"]
-    if unknown := sorted(options.keys() - UV_OPTIONS.keys() - UV_NEEDS_NOT):
+    unknown = sorted(options.keys() - UV_OPTIONS.keys() - UV_NEEDS_NOT)
+    if unknown:
         raise Problem(f"It does not know the option {unknown[0]} of pip's configuration.")
     return options
 
@@ -238,7 +239,7 @@ def cpu_torch_is_offered() -> bool:
     return has_no_gpu() and is_offered(f"{CPU_INDEX}/torch/")
 
 
-def is_offered(url: str) -> bool:
+def is_offered(url: str, within: float = 5) -> bool:
     """Whether an address answers, within some seconds: a name server alone may take longer to say no."""
     found: list[bool] = []
 
@@ -248,7 +249,7 @@ def is_offered(url: str) -> bool:
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
-    asking.join(5)
+    asking.join(within)
     return found == [True]
 
 
