@@ -25,8 +25,8 @@ posix = pytest.mark.skipif(os.name == "nt", reason="the fake programs are shell 
 
 @pytest.fixture
 def start(tmp_path: Path) -> ModuleType:
-    """A copy of start.py in a folder of its own, with spaces in its name."""
-    folder = tmp_path / "a folder with spaces"
+    """A copy of start.py in a folder of its own, with spaces and a letter beyond ASCII in its name."""
+    folder = tmp_path / "a földer with spaces"
     folder.mkdir()
     for name in ("start.py", "pyproject.toml", "constraints.txt"):
         shutil.copy(PROJECT / name, folder)
