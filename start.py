@@ -18,11 +18,13 @@ if sys.version_info < (3, 11):  # noqa: UP036 - old Pythons must get as far as t
              " or from https://www.python.org/downloads, then type: python3.11 start.py")  # fmt: skip
 
 import argparse
+import ast
 import contextlib
 import hashlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -35,6 +37,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+UV = PYTHON.with_name("uv.exe" if os.name == "nt" else "uv")
 STAMP = VENV / "lplab.json"  # what .venv holds; "unfinished" while that changes, so an interruption shows
 LOG = VENV / "install.log"
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -50,6 +53,22 @@ BROWSERS = (
     "%LocalAppData%/Google/Chrome/Application/chrome.exe",
     "%ProgramFiles(x86)%/Microsoft/Edge/Application/msedge.exe",
 )
+# Options of pip that uv must know, since it does not read pip's configuration, and what uv calls them.
+UV_OPTIONS = {
+    "index-url": "--default-index",
+    "extra-index-url": "--index",
+    "no-index": "--no-index",
+    "find-links": "--find-links",
+    "constraint": "--constraint",
+    "cert": "--cert",
+    "trusted-host": "--allow-insecure-host",
+}
+# Options of pip that change nothing in what is installed. With any other, pip installs.
+UV_NEEDS_NOT = {
+    *("break-system-packages", "cache-dir", "config-file", "default-timeout", "disable-pip-version-check", "log"),
+    *("no-cache-dir", "no-color", "no-input", "no-python-version-warning", "no-warn-script-location", "progress-bar"),
+    *("quiet", "require-virtualenv", "retries", "root-user-action", "timeout", "use-feature", "verbose"),
+}
 LPLAB = {"report": ["-Pm", "lplab", "report"], "grade": ["-Pm", "lplab", "grade"], "lplab": ["-Pm", "lplab"]}
 SITE = str(ROOT / "docs/_ext/build_site.py")
 HANDED_ON = {**LPLAB, "site": [SITE]}  # commands that read the rest of the line themselves
@@ -140,13 +159,19 @@ def make_venv() -> None:
 
 
 def install(extras: list[str]) -> None:
-    """Install lplab (editable) with ``extras``, in the versions of constraints.txt."""
+    """Install lplab (editable) with ``extras``, in the versions of constraints.txt: by uv, else by pip."""
     pip = [str(PYTHON), "-m", "pip", "install", "--progress-bar=off", "--no-input", "--disable-pip-version-check"]
     pip += ["--constraint", str(ROOT / "constraints.txt")]
-    if cpu_torch_is_offered():
-        with contextlib.suppress(Problem):  # it has no build for this machine: the next line finds one elsewhere
-            run([*pip, "--no-deps", "--index-url", CPU_INDEX, "torch"], "Installing PyTorch for the CPU")
-    run([*pip, "--editable", f"{ROOT}[{','.join(extras)}]"], "Installing lplab and JupyterLab")
+    lplab = ["--editable", f"{ROOT}[{','.join(extras)}]"]
+    cpu_torch = cpu_torch_is_offered()
+    try:
+        install_by_uv(pip, lplab, cpu_torch)
+    except Problem as problem:
+        print(f"uv cannot install here. {str(problem).splitlines()[0]}", "pip goes on.", sep="\n")
+        if cpu_torch:
+            with contextlib.suppress(Problem):  # it has no build for this machine: the next line finds one elsewhere
+                run([*pip, "--no-deps", "--index-url", CPU_INDEX, "torch"], "Installing PyTorch for the CPU")
+        run([*pip, *lplab], "Installing lplab and JupyterLab")
     # JupyterLab's question about news would be the first thing that a newcomer sees, and would ask the network.
     settings = VENV / "share/jupyter/lab/settings/overrides.json"
     settings.parent.mkdir(parents=True, exist_ok=True)
@@ -160,22 +185,84 @@ def install(extras: list[str]) -> None:
         print(problem, "Going on: each loop is compiled when it is first needed.", sep="\n")
 
 
+def install_by_uv(pip: list[str], lplab: list[str], cpu_torch: bool) -> None:
+    """Do with uv, in a fraction of the time, what ``pip`` would do; raise Problem where uv cannot."""
+    options = pip_options()
+    run([*pip, "--only-binary=:all:", "uv"], "Getting uv", changes=())
+    if cpu_torch:
+        torch = [*uv(options | {"index-url": CPU_INDEX}), "--no-deps", "torch"]
+        with contextlib.suppress(Problem):  # as with pip
+            run(torch, "Installing PyTorch for the CPU", changes=("Resolved",))
+    if has_no_gpu():
+        plan = run([*uv(options), "--dry-run", *lplab], "Choosing packages", changes=())
+        if any("+ nvidia-" in line for line in plan):  # pip may know of another build, in a folder of wheels, say
+            raise Problem("It would install CUDA.")
+    run([*uv(options), *lplab], "Installing lplab and JupyterLab", changes=("Prepared",))
+
+
+def pip_options() -> dict[str, str]:
+    """What pip's files and variables of configuration say; raise Problem if there is more than uv can be told."""
+    told: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}  # the last one holds
+    for line in answers([str(PYTHON), "-m", "pip", "config", "list"]).splitlines():
+        name, _, value = line.partition("=")
+        section, _, option = name.rpartition(".")
+        if section in told:
+            told[section][option] = ast.literal_eval(value)
+    options = told["global"] | told["install"] | told[":env:"]
+    unknown = sorted(options.keys() - UV_OPTIONS.keys() - UV_NEEDS_NOT)
+    if unknown:
+        raise Problem(f"It does not know the option {unknown[0]} of pip's configuration.")
+    return options
+
+
+def uv(options: dict[str, str]) -> list[str]:
+    """The command with which uv installs as pip does with these options."""
+    command = [str(UV), "pip", "install", "--no-config", "--python", str(PYTHON), "--index-strategy=unsafe-best-match"]
+    command += ["--constraint", str(ROOT / "constraints.txt")] + ["--system-certs"] * ("cert" not in options)
+    for option, name in UV_OPTIONS.items():
+        value = options.get(option, "")
+        if option == "no-index":
+            command += [name] * (value.lower() in ("1", "on", "true", "yes"))
+        else:
+            for each in [value] * bool(value) if option in ("cert", "index-url") else value.split():
+                command += [name, os.path.expanduser(each)]
+    return command
+
+
+def has_no_gpu() -> bool:
+    """Whether PyTorch's builds for CUDA, gigabytes that come by default on Linux, are of no use here."""
+    return sys.platform.startswith("linux") and not shutil.which("nvidia-smi")
+
+
 def cpu_torch_is_offered() -> bool:
     """Whether to take torch from PyTorch's CPU index: from elsewhere, gigabytes of CUDA come with it on Linux."""
-    if not sys.platform.startswith("linux") or shutil.which("nvidia-smi"):
-        return False
-    try:
-        return urllib.request.urlopen(f"{CPU_INDEX}/torch/", timeout=3).status == 200
-    except OSError:
-        return False
+    return has_no_gpu() and is_offered(f"{CPU_INDEX}/torch/")
 
 
-def run(command: list[str], what: str) -> None:
-    """Run ``command`` with one moving line on the screen and its output in the log; raise Problem if it fails."""
+def is_offered(url: str, within: float = 5) -> bool:
+    """Whether an address answers, within some seconds: a name server alone may take longer to say no."""
+    found: list[bool] = []
+
+    def ask() -> None:
+        with contextlib.suppress(OSError, ValueError):
+            found.append(urllib.request.urlopen(url, timeout=3).status == 200)
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(within)
+    return found == [True]
+
+
+def run(command: list[str], what: str, changes: tuple[str, ...] = ("Installing collected packages",)) -> list[str]:
+    """Run ``command`` with one moving line on the screen and its output in the log; return it, or raise Problem.
+
+    From an output line on that begins with one of ``changes``, .venv is no longer what it was.
+    """
     lines: list[str] = []
+    env = environment(PIP_RETRIES="2", UV_HTTP_RETRIES="2")
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
-                               errors="replace", env=environment(PIP_RETRIES="2"), cwd=ROOT)  # fmt: skip
-    reader = threading.Thread(target=collect, args=(process.stdout, lines), daemon=True)
+                               errors="replace", env=env, cwd=ROOT)  # fmt: skip
+    reader = threading.Thread(target=collect, args=(process.stdout, lines, changes), daemon=True)
     reader.start()
     start, moving = time.monotonic(), sys.stdout.isatty()
     print(f"{what} ...", end="" if moving else "\n", flush=True)
@@ -192,6 +279,7 @@ def run(command: list[str], what: str) -> None:
             print()
     if process.returncode:
         raise Problem(explain(lines))
+    return lines
 
 
 def show(text: str) -> None:
@@ -201,19 +289,22 @@ def show(text: str) -> None:
 
 
 def latest(lines: list[str]) -> str:
-    """What pip was doing when it said ``lines``, without its details."""
-    steps = ("Collecting", "Processing", "Downloading", "Preparing", "Installing")
-    last = next((line for line in reversed(lines) if line.lstrip().startswith(steps)), "")
-    return last.strip().split(" (")[0].split(": ")[0]
+    """What pip or uv was doing when it said ``lines``, without its details."""
+    steps = ("Collecting", "Processing", "Downloading", "Preparing", "Installing", "Resolved", "Building", "Prepared")
+    over = {line.split()[-1] for line in lines if line.lstrip().startswith("Downloaded")}  # uv fetches many at once
+    for line in reversed(lines):
+        if line.lstrip().startswith(steps) and over.isdisjoint(line.split()):
+            return line.strip().split(" (")[0].split(": ")[0]
+    return ""
 
 
-def collect(stream, lines: list[str]) -> None:
-    """Copy ``stream`` to the log and to ``lines``; when pip's last step begins, .venv is no longer what it was."""
+def collect(stream, lines: list[str], changes: tuple[str, ...]) -> None:
+    """Copy ``stream`` to the log and to ``lines``; say so in .venv's stamp when a line begins with ``changes``."""
     with open(LOG, "a", encoding="utf-8", buffering=1) as log:
         for line in stream:
             log.write(line)
             lines.append(line)
-            if line.startswith("Installing collected packages"):
+            if changes and line.startswith(changes):
                 STAMP.write_text("unfinished", "utf-8")
 
 
@@ -252,20 +343,26 @@ def find_browser() -> str:
         path = shutil.which(os.path.expandvars(name))
         if path and (os.name == "nt" or answers([path, "--version"])):  # Ubuntu's chromium may be a mere advice
             return path
-    print("No Chromium, Chrome or Edge found: asking playwright for one ...", flush=True)
-    answers([str(PYTHON), "-m", "playwright", "install", "chromium"])
     where = "import playwright.sync_api as p\nwith p.sync_playwright() as play: print(play.chromium.executable_path)"
     path = answers([str(PYTHON), "-c", where]).strip()
     if answers([path, "--version"]):
         return path
-    print("There is none: the browser tests are skipped.", flush=True)
+    playwright = [str(PYTHON), "-m", "playwright", "install"]
+    address = re.search(r"Download url: +(\S+)", answers([*playwright, "--dry-run", "chromium"]))
+    if address and is_offered(address[1]):
+        with contextlib.suppress(Problem):  # what came of it shows in the next line
+            run([*playwright, "chromium"], "Downloading Chromium for the browser tests", changes=())
+        if answers([path, "--version"]):
+            return path
+    print("No Chromium, Chrome or Edge is found or can be downloaded: the browser tests are skipped.", flush=True)
     return ""
 
 
 def answers(command: list[str]) -> str:
     """What ``command`` prints, or '' where it fails."""
     try:
-        return subprocess.check_output(command, stderr=subprocess.STDOUT, text=True, timeout=600, env=environment())
+        return subprocess.check_output(command, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace",
+                                       timeout=600, env=environment())  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return ""
 

@@ -4,6 +4,7 @@ import _thread
 import ast
 import importlib.util
 import io
+import itertools
 import json
 import os
 import re
@@ -24,8 +25,8 @@ posix = pytest.mark.skipif(os.name == "nt", reason="the fake programs are shell 
 
 @pytest.fixture
 def start(tmp_path: Path) -> ModuleType:
-    """A copy of start.py in a folder of its own, with spaces in its name."""
-    folder = tmp_path / "a folder with spaces"
+    """A copy of start.py in a folder of its own, with spaces and a letter beyond ASCII in its name."""
+    folder = tmp_path / "a földer with spaces"
     folder.mkdir()
     for name in ("start.py", "pyproject.toml", "constraints.txt"):
         shutil.copy(PROJECT / name, folder)
@@ -54,12 +55,13 @@ def commands(start: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[list[st
     """What start.py would run, instead of running it; the first command "makes" the virtual environment."""
     seen: list[list[str]] = []
 
-    def record(command: list[str], what: str) -> None:
+    def record(command: list[str], what: str, changes: tuple[str, ...] = ()) -> list[str]:
         seen.append(command)
         fake_python(start)
+        return []
 
     monkeypatch.setattr(start, "run", record)
-    monkeypatch.setattr(start, "cpu_torch_is_offered", lambda: False)
+    monkeypatch.setattr(start, "has_no_gpu", lambda: False)
     return seen
 
 
@@ -94,11 +96,13 @@ def test_it_needs_nothing_but_the_standard_library():
 
 def test_the_first_run_makes_an_environment_and_installs_into_it(start, commands):
     start.prepare({"lab"})
-    venv, pip, loops = commands
+    venv, pip, uv, loops = commands
     assert venv == [sys.executable, "-m", "venv", str(start.ROOT / ".venv")]
-    assert pip[:4] == [str(start.PYTHON), "-m", "pip", "install"]
-    assert pip[-2:] == ["--editable", f"{start.ROOT}[lab]"]
-    assert pip[pip.index("--constraint") + 1] == str(start.ROOT / "constraints.txt")
+    assert pip[:4] == [str(start.PYTHON), "-m", "pip", "install"] and pip[-1] == "uv"
+    assert uv[:3] == [str(start.UV), "pip", "install"] and uv[uv.index("--python") + 1] == str(start.PYTHON)
+    assert uv[-2:] == ["--editable", f"{start.ROOT}[lab]"]
+    for command in (pip, uv):
+        assert command[command.index("--constraint") + 1] == str(start.ROOT / "constraints.txt")
     assert loops == [str(start.PYTHON), "-m", "lplab", "compile"]
     assert start.installed() == start.wanted({"lab"})
 
@@ -106,10 +110,10 @@ def test_the_first_run_makes_an_environment_and_installs_into_it(start, commands
 def test_loops_that_cannot_be_compiled_end_nothing(start, commands, monkeypatch, capsys):
     record = start.run
 
-    def failing(command, what):
-        record(command, what)
+    def failing(command, what, changes=()):
         if command[-1] == "compile":
             raise start.Problem("no space left")
+        return record(command, what)
 
     monkeypatch.setattr(start, "run", failing)
     start.prepare({"lab"})
@@ -127,7 +131,7 @@ def test_the_second_run_does_nothing(start, commands):
 def test_more_extras_are_added_to_the_ones_that_are_there_and_stay(start, commands):
     complete(start, "lab")
     start.prepare({"lab", "test"})
-    assert [command[-1] for command in commands] == [f"{start.ROOT}[lab,test]", "compile", "tests.loops"]
+    assert [command[-1] for command in commands] == ["uv", f"{start.ROOT}[lab,test]", "compile", "tests.loops"]
     commands.clear()
     start.prepare({"lab"})
     assert commands == []
@@ -139,7 +143,7 @@ def test_changed_dependencies_are_installed_into_the_same_environment(start, com
     path = start.ROOT / name
     path.write_text(path.read_text("utf-8").replace("plotly", "plotly2"), "utf-8")
     start.prepare({"lab"})
-    assert [command[-1] for command in commands] == [f"{start.ROOT}[lab,test]", "compile", "tests.loops"]
+    assert [command[-1] for command in commands] == ["uv", f"{start.ROOT}[lab,test]", "compile", "tests.loops"]
 
 
 def test_a_changed_lint_rule_installs_nothing(start, commands):
@@ -189,13 +193,100 @@ def test_two_at_a_time_are_kept_apart(start):
         assert not start.VENV.exists()
 
 
+@pytest.fixture
+def failing(start: ModuleType, commands: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Those of start.py's steps that fail."""
+    steps: set[str] = set()
+    record = start.run
+
+    def run(command: list[str], what: str, changes: tuple[str, ...] = ()) -> list[str]:
+        record(command, what)
+        if what in steps and "pip" in command[1:2]:
+            raise start.Problem("error: no such wheel\nmore lines")
+        return [" + torch==2.13.0", " + nvidia-cudnn-cu13==9.1"] if "CUDA" in steps and "--dry-run" in command else []
+
+    monkeypatch.setattr(start, "run", run)
+    return steps
+
+
 def test_the_cpu_build_of_torch_is_installed_first_and_alone(start, commands, monkeypatch):
     monkeypatch.setattr(start, "cpu_torch_is_offered", lambda: True)
+    monkeypatch.setattr(start, "answers", lambda command: "global.index-url='https://mirror/simple'")
     complete(start)
     start.prepare({"lab"})
-    torch, lplab, _ = commands
-    assert torch[-4:] == ["--no-deps", "--index-url", start.CPU_INDEX, "torch"]
-    assert start.CPU_INDEX not in lplab
+    _, torch, lplab, _ = commands
+    assert torch[-2:] == ["--no-deps", "torch"] and torch[torch.index("--default-index") + 1] == start.CPU_INDEX
+    assert start.CPU_INDEX not in lplab and lplab[lplab.index("--default-index") + 1] == "https://mirror/simple"
+
+
+@pytest.mark.parametrize("cpu_torch", [True, False])
+@pytest.mark.parametrize(("fails", "said"), [
+    ("Installing lplab and JupyterLab", "uv cannot install here. error: no such wheel\npip goes on."),
+    ("CUDA", "It would install CUDA.\npip goes on."),
+    ("only-binary", "It does not know the option only-binary of pip's configuration.\npip goes on."),
+], ids=["fails", "CUDA", "option"])  # fmt: skip
+def test_pip_goes_on_where_uv_cannot(start, commands, failing, monkeypatch, capsys, fails, said, cpu_torch):
+    failing.add(fails)
+    monkeypatch.setattr(start, "has_no_gpu", lambda: True)
+    monkeypatch.setattr(start, "cpu_torch_is_offered", lambda: cpu_torch)
+    monkeypatch.setattr(start, "answers", lambda command: "global.only-binary=':all:'" * (fails == "only-binary"))
+    complete(start)
+    start.prepare({"lab"})
+    lplab, compiled = commands[-2:]
+    assert lplab[1:4] == ["-m", "pip", "install"] and lplab[-2:] == ["--editable", f"{start.ROOT}[lab]"]
+    assert compiled[-1] == "compile" and start.installed() == start.wanted({"lab"})
+    assert said in capsys.readouterr().out
+    torch = ["--no-deps", "--index-url", start.CPU_INDEX, "torch"]
+    assert [command[-4:] == torch for command in commands[:-2]].count(True) == cpu_torch
+
+
+def test_pip_goes_on_where_uv_cannot_be_had(start, commands, monkeypatch, capsys):
+    record = start.run
+
+    def without_uv(command, what, changes=()):
+        if command[-1] == "uv":
+            raise start.Problem("No matching distribution found for uv")
+        return record(command, what)
+
+    monkeypatch.setattr(start, "run", without_uv)
+    complete(start)
+    start.prepare({"lab"})
+    assert [command[-1] for command in commands] == [f"{start.ROOT}[lab]", "compile"]
+    assert "No matching distribution found for uv\npip goes on." in capsys.readouterr().out
+
+
+def test_uv_is_told_what_pips_configuration_says(start, monkeypatch, tmp_path):
+    """Files and variables, as pip itself reads them."""
+    fake_python(start, f'exec "{sys.executable}" "$@"')
+    settings = tmp_path / "pip.conf"
+    settings.write_text(
+        "[global]\nindex-url = https://mirror/simple\nextra-index-url = https://one/simple\n  https://two/simple\n"
+        "cert = /a folder/bundle.pem\ntimeout = 60\n[install]\nfind-links = /wheels ~/more\n[download]\npre = true\n"
+    )
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
+    monkeypatch.setenv("PIP_INDEX_URL", "https://variable/simple")
+    monkeypatch.setenv("PIP_TRUSTED_HOST", "one two")
+    told = start.uv(start.pip_options())
+    pairs = set(itertools.pairwise(told))
+    assert pairs >= {
+        ("--default-index", "https://variable/simple"),  # a variable before a file, as with pip
+        ("--index", "https://one/simple"),
+        ("--index", "https://two/simple"),
+        ("--find-links", "/wheels"),
+        ("--find-links", os.path.expanduser("~/more")),
+        ("--cert", "/a folder/bundle.pem"),
+        ("--allow-insecure-host", "one"),
+        ("--allow-insecure-host", "two"),
+    }
+    assert "https://mirror/simple" not in told and "--no-index" not in told and "--system-certs" not in told
+
+
+@pytest.mark.parametrize(("value", "told"), [("1", True), ("true", True), ("0", False), ("no", False)])
+def test_uv_asks_no_index_where_pip_asks_none(start, value, told):
+    assert ("--no-index" in start.uv({"no-index": value})) is told
+    assert "--system-certs" in start.uv({"no-index": value}), "as pip does without a certificate of its own"
 
 
 @pytest.mark.parametrize(("platform", "gpu", "answer", "offered"), [
@@ -216,6 +307,18 @@ def test_the_cpu_index_is_asked_once_on_linux_without_a_gpu(start, monkeypatch, 
     monkeypatch.setattr(start.urllib.request, "urlopen", urlopen)
     assert start.cpu_torch_is_offered() is offered
     assert limits == ([3] if platform == "linux" and not gpu else [])
+
+
+def test_an_address_that_says_nothing_is_given_up(start, monkeypatch):
+    over = threading.Event()
+
+    def urlopen(url, timeout):
+        over.wait(60)
+        raise OSError
+
+    monkeypatch.setattr(start.urllib.request, "urlopen", urlopen)
+    assert start.is_offered("https://nowhere", within=0.05) is False
+    over.set()
 
 
 # ---- what can go wrong -----------------------------------------------------------------------------------------------
@@ -264,12 +367,18 @@ def test_offline_with_old_packages_the_lab_still_opens(start, monkeypatch, capsy
 
 
 @posix
-@pytest.mark.parametrize(("line", "spoiled"), [("Collecting numpy", False), ("Installing collected packages: x", True)])
-def test_an_interruption_spoils_the_environment_only_while_it_changes(start, monkeypatch, line, spoiled):
+@pytest.mark.parametrize(("tool", "line", "spoiled"), [
+    ("pip", "Collecting numpy", False), ("pip", "Installing collected packages: x", True),
+    ("uv", "Resolved 120 packages in 1s", False), ("uv", "Prepared 9 packages in 1s", True),
+])  # fmt: skip
+def test_an_interruption_spoils_the_environment_only_while_it_changes(start, monkeypatch, tool, line, spoiled):
     complete(start, "lab")
-    fake_python(start, f"echo '{line}'; exec sleep 60")
-    monkeypatch.setattr(start, "cpu_torch_is_offered", lambda: False)
-    threading.Timer(1, _thread.interrupt_main).start()
+    work = f"echo '{line}'; exec sleep 60"
+    fake_python(start, f'case "$*" in *" uv") exit {int(tool == "pip")};; *editable*) {work};; esac')
+    start.UV.write_text(f"#!/bin/sh\n{work}\n")
+    start.UV.chmod(0o755)
+    monkeypatch.setattr(start, "has_no_gpu", lambda: False)
+    threading.Timer(1.5, _thread.interrupt_main).start()
     with pytest.raises(KeyboardInterrupt):
         start.prepare({"lab", "test"})
     assert line in start.LOG.read_text()
@@ -303,6 +412,13 @@ def test_progress_moves_on_a_terminal(start, monkeypatch):
     shown = screen.getvalue()
     assert shown.count("\r") >= 2 and "Collecting numpy" in shown and "(from" not in shown
     assert shown.count("\n") == 1 and shown.endswith("\n")
+
+
+def test_of_many_downloads_the_one_that_is_not_over_is_shown(start):
+    lines = ["Resolved 9 packages in 1s\n", "Downloading torch (182.9MiB)\n", "Downloading numba (3.7MiB)\n"]
+    assert start.latest(lines) == "Downloading numba"
+    assert start.latest([*lines, " Downloaded numba\n"]) == "Downloading torch"
+    assert start.latest([*lines, " Downloaded numba\n", " Downloaded torch\n"]) == "Resolved 9 packages in 1s"
 
 
 # ---- handing over ----------------------------------------------------------------------------------------------------
@@ -440,14 +556,25 @@ def test_a_browser_that_does_not_start_is_passed_over(start, monkeypatch, tmp_pa
 
 
 @posix
-@pytest.mark.parametrize("download", [True, False])
-def test_without_a_browser_playwright_is_asked_and_else_one_line_says_so(start, monkeypatch, capsys, download):
+@pytest.mark.parametrize("offered", [True, False])
+def test_without_a_browser_playwrights_is_downloaded_where_it_is_offered(start, monkeypatch, capsys, offered):
     there = start.ROOT / "downloaded chromium"
-    fake_python(start, f'case "$*" in *"playwright install"*) exit {int(not download)};; *) echo "{there}";; esac')
-    if download:
-        there.write_text("#!/bin/sh\necho Chromium 1\n")
-        there.chmod(0o755)
+    asked = []
+    chromium = f'printf "#!/bin/sh\necho Chromium 1\n" > "{there}"; chmod +x "{there}"'
+    fake_python(
+        start,
+        f"""case "$*" in
+        *--dry-run*) echo "  Download url:    https://somewhere/chrome.zip";;
+        *"playwright install"*) {chromium};;
+        *) echo "{there}";;
+    esac""",
+    )
+    monkeypatch.setattr(start, "is_offered", lambda url: asked.append(url) or offered)
     monkeypatch.setattr(start, "BROWSERS", ())
     monkeypatch.delenv("LPLAB_BROWSER", raising=False)
-    assert start.find_browser() == (str(there) if download else "")
-    assert ("browser tests are skipped" in capsys.readouterr().out) is not download
+    assert start.find_browser() == (str(there) if offered else "")
+    assert asked == ["https://somewhere/chrome.zip"]
+    said = capsys.readouterr().out
+    assert said.count("\n") == 1 and ("browser tests are skipped" in said) is not offered
+    if offered:
+        assert start.find_browser() == str(there) and len(asked) == 1, "it is there now, and nobody is asked"

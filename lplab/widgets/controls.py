@@ -14,19 +14,20 @@ _STATIC = Path(__file__).parent / "static"
 
 
 def script(name: str) -> str:
-    """The browser's part of a widget, with the function `keepHearing`, which lets it hear Python at all times.
+    """The browser's part of a widget, with the functions that let it hear Python at all times and keep its keys.
 
     >>> "function keepHearing(model)" in script("controls.js")
     True
     """
-    return "\n".join((_STATIC / part).read_text(encoding="utf-8") for part in ("keep_hearing.js", name))
+    parts = ("keep_hearing.js", "keep_keys.js", name)
+    return "\n".join((_STATIC / part).read_text(encoding="utf-8") for part in parts)
 
 
 class ControlGroup(anywidget.AnyWidget):
     """The browser side of a group of controls: an invisible widget inside a box of CSS class ``lp-controls``.
 
-    It keeps keys pressed in the group from JupyterLab's shortcuts, loads the group's style sheet, copies text, and lets
-    sliders say their values.
+    It keeps plain keys pressed in the group from Jupyter's shortcuts and lets the others through, loads the group's
+    style sheet, copies text, and lets sliders say their values.
 
     >>> group = ControlGroup()
     >>> group.copy("F.get('e4m3fn')")

@@ -145,6 +145,7 @@ def test_static_files_are_beside_the_module():
     assert {path.name for path in Path(module._STATIC).iterdir()} >= {
         "bits.js",
         "keep_hearing.js",
+        "keep_keys.js",
         "bits.css",
         "live_figure.js",
         "live_figure.css",

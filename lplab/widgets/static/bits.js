@@ -185,9 +185,6 @@ const make = (tag, attributes = {}, ...children) => {
   return element;
 };
 
-/** Focusable elements need this on themselves, or JupyterLab takes their keys (arrows, 0 0 restarts the kernel). */
-const FOCUSABLE = { "data-lm-suppress-shortcuts": "true" };
-
 /** Text with ^{...} as raised text. */
 function rich(element, text) {
   const parts = text.split(/\^\{([^}]*)\}/);
@@ -209,10 +206,10 @@ function skeleton() {
     value: make("span", { class: "lp-bits-value" }),
     kind: make("span", { class: "lp-bits-kind" }),
     formula: make("span", { class: "lp-bits-formula" }),
-    below: make("button", { type: "button", class: "lp-bits-step", ...FOCUSABLE }),
-    above: make("button", { type: "button", class: "lp-bits-step", ...FOCUSABLE }),
-    input: make("input", { type: "text", inputmode: "text", autocomplete: "off", spellcheck: "false", placeholder: "0.3", ...FOCUSABLE }),
-    encode: make("button", { type: "button", class: "lp-bits-step", ...FOCUSABLE }, "Encode"),
+    below: make("button", { type: "button", class: "lp-bits-step" }),
+    above: make("button", { type: "button", class: "lp-bits-step" }),
+    input: make("input", { type: "text", inputmode: "text", autocomplete: "off", spellcheck: "false", placeholder: "0.3" }),
+    encode: make("button", { type: "button", class: "lp-bits-step" }, "Encode"),
     note: make("span", { class: "lp-bits-note", role: "status" }),
     live: make("div", { class: "lp-bits-live", "aria-live": "polite" }),
   };
@@ -232,7 +229,7 @@ function buildSwitches(spec, row) {
     const bits = make("div", { class: "lp-bits-bits" });
     for (let k = width - 1; k >= 0; k--) {
       const bit = make("button", { type: "button", role: "switch", class: "lp-bit", tabindex: "-1",
-        "aria-label": width > 1 ? `${name} bit ${k}` : `${name} bit`, ...FOCUSABLE });
+        "aria-label": width > 1 ? `${name} bit ${k}` : `${name} bit` });
       switches.push(bit);
       bits.append(bit);
     }
@@ -254,6 +251,7 @@ function render({ model, el }) {
   keepHearing(model);
   const { panel, parts } = skeleton();
   el.append(panel);
+  keepKeys(panel);
   let spec, table, switches, active = 0;
 
   const setPattern = (code) => {
@@ -325,7 +323,7 @@ function render({ model, el }) {
     setBit(k, switches[k].textContent === "1" ? 0 : 1);
   });
   parts.row.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!isOwn(event)) return;
     const move = { ArrowLeft: active - 1, ArrowRight: active + 1, Home: 0, End: switches.length - 1 }[event.key];
     if (move !== undefined) activate(move, true);
     else if (event.key === "0" || event.key === "1") setBit(active, Number(event.key));
@@ -336,7 +334,7 @@ function render({ model, el }) {
   const encode = () => model.send({ kind: "type", text: parts.input.value });
   parts.encode.addEventListener("click", encode);
   parts.input.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter") return; // JupyterLab would enter the cell's editor: a <form> never sees it
+    if (event.key !== "Enter" || !isOwn(event)) return;
     event.preventDefault();
     event.stopPropagation();
     encode();

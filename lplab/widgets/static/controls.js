@@ -1,30 +1,21 @@
 // Four small things that every group of controls needs. An invisible view of this widget lies inside the group.
 //
-// 1. Keys. JupyterLab takes keys from whatever has the focus in command mode: an arrow on a dropdown moves to another
-//    cell, "b" inserts one, "d d" deletes one. Plain keys that go to a control of this group stay in the group.
+// 1. Keys: those for a control of this group stay in the group, Jupyter's shortcuts work (keep_keys.js).
 // 2. Copying text: Python sets `clipboard`, the browser copies it and says so in `copied`.
 // 3. Sliders say their values. A slider over a list says the number of the entry, "6" for 64 learners.
 // 4. Home and End go to the ends that a slider has now; noUiSlider goes to those that it began with.
 
-const CONTROL = "input, select, textarea, button, [role=slider]";
-const isShortcut = (event) => event.ctrlKey || event.metaKey || event.altKey || event.key === "Escape" || (event.shiftKey && event.key === "Enter");
-
-export function keepKeys(group) {
-  const keep = (event) => {
-    if (event.target.matches?.(CONTROL) && !isShortcut(event)) event.stopPropagation();
-  };
-  const mark = (event) => event.target.matches?.(CONTROL) && event.target.setAttribute("data-lm-suppress-shortcuts", "true");
+/** Lets Home and End go to the ends that the sliders of a group have now. */
+function keepEnds(group) {
   const toEnd = (event) => {
     const { noUiSlider } = event.target.closest?.(".noUi-target") ?? {};
     const end = { Home: "aria-valuemin", End: "aria-valuemax" }[event.key];
-    if (!noUiSlider || !end || isShortcut(event) || event.target.closest("[disabled]")) return;
+    if (!noUiSlider || !end || !isOwn(event) || event.target.closest("[disabled]")) return;
     noUiSlider.set(event.target.getAttribute(end));
     event.preventDefault();
     event.stopPropagation();
   };
   group.addEventListener("keydown", toEnd, { capture: true });
-  group.addEventListener("keydown", keep);
-  group.addEventListener("focusin", mark);
 }
 
 /** Lets what is sticky in a group stick to the top of the notebook, not to that of an output that never scrolls. */
@@ -86,6 +77,7 @@ export default {
       const group = el.closest(".lp-controls");
       if (group) {
         keepKeys(group);
+        keepEnds(group);
         const tell = () => {
           nameControls(group);
           sayValues(group, model.get("units") ?? {});
