@@ -305,6 +305,8 @@ def _student(
             where = one.places[exercise.id][best]
             mark = mark_of(verdicts[exercise.id, answers[best]], where, all_or_nothing)
             marks[exercise.id] = _weighed(mark, exercise, weights, kept[best])
+            if skipped := verdicts[exercise.id, answers[best]].skipped:
+                notes.append(f"{exercise.id}: {clean(skipped, 300)}; grading does not run that")
             if days := weights.days_late(exercise.id, times[best]):
                 late = f"{days} day{'s' * (days > 1)} late, {1 - kept[best]:.0%} of its points taken off"
                 notes.append(f"{exercise.id}: {late}")
