@@ -93,7 +93,10 @@ class Statement:
     @property
     def kills(self) -> frozenset[str]:
         """The names that certainly have another value after it."""
-        if self.module or isinstance(self.node, (*COMPOUND, ast.Expr)):
+        if self.module:  # `import scipy` leaves what `import scipy.stats` has loaded to be loaded
+            is_whole = "*" not in self.text and ("." not in self.text or " as " in self.text or "from " in self.text)
+            return self.parts[0].names.binds if is_whole else frozenset()
+        if isinstance(self.node, (*COMPOUND, ast.Expr)):
             inside = self.node.body if isinstance(self.node, ast.With | ast.AsyncWith) else []
             return frozenset(part.name for part in inside if isinstance(part, ast.FunctionDef))
         return self.parts[0].names.binds
@@ -386,21 +389,23 @@ class _Slice:
 
     def source(self) -> str:
         """All that is included, as text."""
-        statements = self.order.notebook.everything
-        future = [statement.text for statement in statements if statement.module == "__future__"]
-        blocks: list[tuple[str, bool]] = []
-        for index in self.indices():
+        notebook = self.order.notebook
+        future = [statement.text for statement in notebook.everything if statement.module == "__future__"]
+        indices = self.indices()
+        meanings: dict[str, set[str | int]] = defaultdict(set)  # of each name: imports by their text
+        for index in indices:
             statement = self.order.statements[index]
-            text = self._text(index, statement)
-            if statement.module and blocks and blocks[-1][1]:
-                if text not in blocks[-1][0].split("\n"):
-                    blocks[-1] = (f"{blocks[-1][0]}\n{text}", True)
-            else:
-                blocks.append((text, bool(statement.module)))
+            for part in self.parts_of(index):
+                for name in part.binds:
+                    meanings[name].add(statement.text if statement.module else index)
+        imports, blocks = [], []
+        for index in indices:
+            statement = self.order.statements[index]
+            is_first = statement.module and all(len(meanings[name]) == 1 for name in statement.parts[0].names.binds)
+            (imports if is_first else blocks).append(self._text(index, statement))
         head = ['Out, _, __, ___ = {}, "", "", ""'] if self._shown else []
-        return (
-            "\n\n\n".join(filter(None, ["\n".join(dict.fromkeys(future)), *head, *(text for text, _ in blocks)])) + "\n"
-        )
+        parts = ["\n".join([*dict.fromkeys(future), *sorted(set(imports))]), *head, *blocks]
+        return "\n\n\n".join(filter(None, parts)) + "\n"
 
     def _text(self, index: int, statement: Statement) -> str:
         if index in self._shown:
