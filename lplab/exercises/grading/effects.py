@@ -557,6 +557,7 @@ def _bindings(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     match node:
         case ast.Assign(targets=targets, value=value):
             yield from ((target, value) for target in targets)
+            yield from ((target, targets[0]) for target in targets[1:])  # they are one object
         case ast.AnnAssign(target=target, value=ast.expr() as value) | ast.NamedExpr(target=target, value=value):
             yield target, value
         case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):

@@ -18,7 +18,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lplab.exercises.grading.cells import Cell
-from lplab.exercises.grading.effects import ANYTHING, QUIET, RANDOM, Effect, Effects, Names, names_of, star_names
+from lplab.exercises.grading.effects import (
+    ANYTHING,
+    QUIET,
+    RANDOM,
+    Effect,
+    Effects,
+    Names,
+    names_of,
+    star_names,
+    walk_now,
+)
 from lplab.exercises.isolation.answers import Answer
 
 CellPosition = tuple[int, int]  # number of the cell, place of the statement in it
@@ -29,6 +39,7 @@ RESULTS = re.compile(r"_\d+|Out")  # results by the number of their cell
 BODIES = ("body", "orelse", "finalbody")
 COMPOUND = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match)
 CONTROL = (ast.Break, ast.Continue, ast.Return, ast.Raise, ast.Pass, ast.Global, ast.Nonlocal)
+RAISING = (ast.Attribute, ast.Await, ast.Call, ast.Div, ast.FloorDiv, ast.Mod, ast.Subscript)
 NOTHING = Effect(frozenset(), frozenset(), frozenset(), frozenset())
 
 
@@ -80,7 +91,8 @@ class Statement:
         text: its source.
         node, parts: what there is in it.
         module: of an import, what is imported, "" for others.
-        shows: whether the notebook keeps its value as a result.
+        shows: the number under which the notebook keeps its value as a result; None where it keeps none.
+        has_run: whether the notebook says that it ran to its end.
     """
 
     at: CellPosition
@@ -89,8 +101,9 @@ class Statement:
     parts: tuple[Part, ...]
     module: str = ""
     shows: int | None = None
+    has_run: bool = False
 
-    @property
+    @cached_property
     def kills(self) -> frozenset[str]:
         """The names that certainly have another value after it."""
         if self.module:  # `import scipy` leaves what `import scipy.stats` has loaded to be loaded
@@ -99,7 +112,8 @@ class Statement:
         if isinstance(self.node, (*COMPOUND, ast.Expr)):
             inside = self.node.body if isinstance(self.node, ast.With | ast.AsyncWith) else []
             return frozenset(part.name for part in inside if isinstance(part, ast.FunctionDef))
-        return self.parts[0].names.binds
+        may_raise = not self.has_run and any(isinstance(part, RAISING) for part in walk_now(self.node))
+        return frozenset() if may_raise else self.parts[0].names.binds
 
 
 @dataclass(frozen=True)
@@ -128,10 +142,11 @@ class Definitions:
         self.counts = {cell.number: cell.count for cell in cells if cell.count is not None}
         self._not_run: dict[int, list[Statement]] = defaultdict(list)  # below the line at which a cell stopped
         for cell in cells:
-            self.by_cell[cell.number] = []
+            self.by_cell[cell.number], stopped = [], False
             for statement in _statements(cell):
-                stopped = cell.stopped_at is not None and statement.node.lineno > cell.stopped_at
+                stopped |= cell.stopped_at is not None and statement.node.lineno > cell.stopped_at
                 (self._not_run[cell.number] if stopped else self.by_cell[cell.number]).append(statement)
+                stopped |= isinstance(statement.node, ast.Raise)
         self.everything = [one for some in (self.by_cell, self._not_run) for each in some.values() for one in each]
         parts = [part for statement in self.everything for part in statement.parts]
         self.effects = Effects([part.node for part in parts])
@@ -443,7 +458,8 @@ def _statements(cell: Cell) -> Iterator[Statement]:
             yield from _imports(node, at)
             continue
         shows = number if isinstance(node, ast.Expr) and place == len(body) - 1 else None
-        yield Statement(at, _text(lines, body, place), node, tuple(_parts(node)), shows=shows)
+        has_run = cell.count is not None and cell.stopped_at is None
+        yield Statement(at, _text(lines, body, place), node, tuple(_parts(node)), shows=shows, has_run=has_run)
 
 
 def _imports(node: ast.Import | ast.ImportFrom, at: CellPosition) -> Iterator[Statement]:
