@@ -72,9 +72,9 @@ class Part:
     @cached_property
     def needs(self) -> frozenset[str]:
         """What it uses when it runs, together with what functions use that it may call at once."""
-        is_definition = isinstance(self.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        is_called = not is_definition or bool(self.node.decorator_list)
-        return self.reads | self.names.later if is_called else self.reads
+        if isinstance(self.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            return self.reads | self.names.later if self.node.decorator_list else self.reads
+        return self.reads | self.names.later
 
     @cached_property
     def binds(self) -> frozenset[str]:
@@ -413,7 +413,7 @@ class _Slice:
             for part in self.parts_of(index):
                 for name in part.binds:
                     meanings[name].add(statement.text if statement.module else index)
-        imports, blocks = [], []
+        imports, blocks = list[str](), list[str]()
         for index in indices:
             statement = self.order.statements[index]
             is_first = statement.module and all(len(meanings[name]) == 1 for name in statement.parts[0].names.binds)

@@ -197,7 +197,7 @@ def _attributes(value: Any, text: str) -> Iterator[tuple[str, str]]:
     """The attributes that a function or class got after its definition, as literals, as far as they are plain."""
     inner, _ = undecorated(value)
     body = [part for node in ast.parse(text).body if isinstance(node, ast.ClassDef) for part in node.body]
-    given = {target.id: part.value for part in body for target in _targets(part) if isinstance(target, ast.Name)}
+    given = {name: written for part in body for name, written in _assigned(part)}
     for name, attribute in vars(inner).items():
         with contextlib.suppress(NotPlainError):
             literal = to_literal(attribute)
@@ -205,8 +205,11 @@ def _attributes(value: Any, text: str) -> Iterator[tuple[str, str]]:
                 yield name, literal
 
 
-def _targets(node: ast.stmt) -> list[ast.expr]:
-    return node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+def _assigned(node: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if isinstance(target, ast.Name):
+                yield target.id, node.value
 
 
 def _is_unchanged(written: ast.expr | None, literal: str) -> bool:

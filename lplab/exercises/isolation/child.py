@@ -3,8 +3,9 @@
 ``in_process.py`` imports it where there are no processes, for the functions that make the calls and report on them.
 
 In on stdin, as lines of JSON: the request, then the arguments of each call, then an empty line. Out on stdout, as
-lines of JSON: ``ready``, with the fences that stand; ``defined``, with what went wrong on the way; ``value``, ``unusable`` or ``raised`` for each call
-as soon as it is made; ``stopped`` with a reason, if there is one; ``done``. What student code prints goes to stderr.
+lines of JSON: ``ready``, with the fences that stand; ``defined``, with what went wrong until then, if anything;
+``value``, ``unusable`` or ``raised`` for each call as soon as it is made; ``stopped`` with a reason, if there is one;
+``done``. What student code prints goes to stderr.
 The pipe on stdin stays open: when it closes, the parent is gone, and this process ends.
 
 Before ``ready`` it gives up, for good, the files and system calls that no answer needs, as far as the kernel can.
