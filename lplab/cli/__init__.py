@@ -1,16 +1,19 @@
 """The ``lplab`` command: labs, formats, training, simulated clusters, claims, exercises, grading, the installation.
 
 A command is a module of this package: one function adds its parser (help, example, arguments) and one runs it;
-``COMMANDS`` lists them. Bad input ends with exit code 2 and one line that says what is allowed.
+``COMMANDS`` lists them. Bad input ends with exit code 2 and one line that says what is allowed. An error of the
+machine, such as a full disk, ends with code 74 and one line. A reader that goes away, as in ``lplab formats | head``,
+ends a command quietly.
 """
 
-import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import lplab
 from lplab.cli import capstone, claims, compile, course, doctor, exercises, formats, labs, school, simulate, train
-from lplab.cli.command import INTERRUPTED, BadInputError, Parser
+from lplab.cli.command import INTERRUPTED, BadInputError, Parser, in_words
+from lplab.cli.streams import FAILED_OUTPUT, MACHINE, drop_output, print_json, usable_streams
 
 COMMANDS = (
     labs.add_lab,
@@ -35,6 +38,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     >>> main(["formats", "e2m1"])  # doctest: +ELLIPSIS
     e2m1: 4 bits, ...
     """
+    with usable_streams():
+        try:
+            try:
+                return _run(argv)
+            finally:
+                sys.stdout.flush()  # here an error can still be told
+        except BrokenPipeError:
+            drop_output()
+            return 0
+        except OSError as problem:
+            if problem.errno not in MACHINE:
+                raise
+            drop_output()
+            with suppress(OSError):  # standard error may be full, too
+                print(f"lplab: {in_words(problem)}", file=sys.stderr, flush=True)
+            return FAILED_OUTPUT
+
+
+def _run(argv: Sequence[str] | None) -> int:
     parser = Parser("lplab", description=(lplab.__doc__ or "").splitlines()[0])
     parser.add_argument("--version", action="version", version=f"lplab {lplab.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -42,6 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         add(commands)
     args = parser.parse_args(argv)
     args.argv = list(sys.argv[1:] if argv is None else argv)
+    if getattr(args, "json", False) or getattr(args, "start_from", None):
+        print_json()
     try:
         return args.run(args)
     except BadInputError as problem:
@@ -50,6 +74,3 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"lplab {args.parser.prog.split()[-1]}: stopped by Ctrl-C", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:  # `lplab formats | head`: the reader has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0

@@ -1,10 +1,13 @@
 """Shared by all commands: a parser that reports bad input in one line, and a function that adds a command."""
 
 import argparse
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
+
+from lplab.cli.streams import MACHINE
 
 INTERRUPTED = 130  # exit code of shells for Ctrl-C
 DIVERGED = 1  # exit code of a training
@@ -18,6 +21,8 @@ class BadInputError(Exception):
 def bad_values() -> Iterator[None]:
     """Turn ValueError, ImportError and OSError into a :class:`BadInputError` with a message of one line.
 
+    An OSError that other input would not change, as of a full disk, stays what it is.
+
     >>> with bad_values():
     ...     int("seven")
     Traceback (most recent call last):
@@ -28,7 +33,20 @@ def bad_values() -> Iterator[None]:
     except (ValueError, ImportError) as problem:  # ImportError: an extra is missing, and the message names it
         raise BadInputError(str(problem)) from None
     except OSError as problem:
-        raise BadInputError(f"{problem.filename}: {problem.strerror}" if problem.filename else str(problem)) from None
+        if problem.errno in MACHINE:
+            raise
+        raise BadInputError(in_words(problem)) from None
+
+
+def in_words(problem: OSError) -> str:
+    """The error with the file that it is about, in one line.
+
+    >>> in_words(FileNotFoundError(2, "No such file or directory", "no.csv"))
+    'no.csv: No such file or directory'
+    """
+    if problem.filename:
+        return f"{problem.filename}: {problem.strerror}"
+    return problem.strerror or str(problem)
 
 
 def check_output(path: Path) -> None:
@@ -81,6 +99,13 @@ class Parser(argparse.ArgumentParser):
         if message.endswith("expected one argument"):  # so argparse says of a value that looks like an option
             message += "; a value that begins with a minus is written behind =, as in --option=-1"
         self.exit(2, f"{self.prog}: {' '.join(message.split())} ({self.prog} --help)\n")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Write help and version as any output: argparse itself passes over errors of the stream."""
+        if file is sys.stdout:
+            file.write(message)
+        else:
+            super()._print_message(message, file)
 
 
 def add_command(commands: Any, run: Any, name: str, text: str, example: str) -> argparse.ArgumentParser:

@@ -7,36 +7,44 @@ from typing import Any
 
 from lplab.number_text import SUPERSCRIPTS
 
+_INVISIBLE = dict.fromkeys(map(ord, "\u200b\u2060\ufeff"))  # zero-width characters, which come with copied text
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _POWER = re.compile(rf"^(?:({_NUMBER})\s*[*×·]\s*)?([+-]?)2\s*(?:\^|\*\*)\s*\(?([+-]?\d{{1,4}})\)?$")
+_THOUSANDS = re.compile(r"(?<![\w.,'])([1-9]\d{0,2})([,' ])(\d{3}(?:\2\d{3})*)(?![\w,'])")
+_DECIMAL_COMMA = re.compile(r"^[+-]?(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+),\d+$")
 _FRACTION = re.compile(rf"^({_NUMBER})\s*/\s*({_NUMBER})$")
 
 
 def parse_number(text: str) -> float:
-    """Parse a number in usual notation: 0.3, -1e-3, 1/3, 2^-7, 1.5 * 2^4, inf, nan, 0x1.8p3.
+    """Parse a number in usual notation: 0.3, -1e-3, 1/3, 2^-7, 1.5 * 2^4, inf, nan, 0x1.8p3, 1,104.
+
+    As in the labs, a comma between groups of three digits separates thousands; so does a blank or an apostrophe. Any
+    other comma may stand for a decimal point, and is asked about.
 
     Raises:
         ValueError: the text is none of these; the message has examples.
 
     >>> parse_number("1/3"), parse_number("1.5 × 2^−4"), parse_number(" -inf ")
     (0.3333333333333333, 0.09375, -inf)
+    >>> parse_number("1,104"), parse_number("-1 000 000.5")
+    (1104.0, -1000000.5)
     >>> parse_number("0,3")
     Traceback (most recent call last):
     ...
     ValueError: a decimal point, please: 0.3
     """
-    clean = text.strip().replace("−", "-").replace("∞", "inf")
+    clean = " ".join(text.translate(_INVISIBLE).split()).replace("−", "-").replace("∞", "inf").replace("’", "'")
     if not clean:
         raise ValueError("type a number, such as 0.3, 1/3, 2^-7 or inf")
     try:
-        return _read(clean)
+        return _read(_THOUSANDS.sub(lambda found: found[1] + found[3].replace(found[2], ""), clean))
     except OverflowError:
         raise ValueError(f"{text.strip()} is too large, even for a 64-bit float") from None
     except ZeroDivisionError:
         raise ValueError("a fraction needs a denominator other than 0") from None
     except ValueError:
-        if re.fullmatch(r"[+-]?\d+,\d+", clean):
-            raise ValueError(f"a decimal point, please: {clean.replace(',', '.')}") from None
+        if _DECIMAL_COMMA.match(clean):
+            raise ValueError(f"a decimal point, please: {clean.replace('.', '').replace(',', '.')}") from None
         raise ValueError(f"{text.strip()[:40]!r} is no number; try 0.3, 1/3, 2^-7 or inf") from None
 
 

@@ -96,6 +96,7 @@ def failed(
         _headline(exercise, failure),
         *_body(exercise, failure),
         *_pattern(exercise, failure, known),
+        *_skipped(failure, outcome),
         *_printed(outcome),
     ]
     if convention and not exercise.accept and failure.stage != STAGES[0]:  # no convention concerns the form
@@ -105,6 +106,7 @@ def failed(
         exercise.id, exercise.version, exercise.title, FAILED, failure.stage, tuple(lines),
         points, exercise.points, failure.right, failure.total, known.name,
         convention.name if convention else "", failure.counterexample, outcome.printed, outcome.seconds,
+        outcome.skipped,
     )  # fmt: skip
 
 
@@ -190,6 +192,11 @@ def _shared(exercise: Exercise, counterexamples: Sequence[Counterexample]) -> st
         return kind
     up = {each.expected > each.yours for each in counterexamples}
     return kind + (f" that should have gone {'up' if up.pop() else 'down'}" if len(up) == 1 else "")
+
+
+def _skipped(failure: Failure, outcome: Outcome) -> list[str]:
+    is_told = not outcome.skipped or outcome.skipped == failure.sentence
+    return [] if is_told else [f"A line above the function went wrong: {outcome.skipped}."]
 
 
 def _printed(outcome: Outcome) -> list[str]:

@@ -38,6 +38,7 @@ class Verdict:
         counterexample: the smallest one, where there is one.
         printed: the beginning of the output of the student's code.
         seconds: that the student's code ran.
+        skipped: why not all that the function uses could be run, of an answer that fails; "" if it could.
     """
 
     exercise: str
@@ -55,6 +56,7 @@ class Verdict:
     counterexample: Counterexample | None = None
     printed: str = ""
     seconds: float = 0.0
+    skipped: str = ""
 
     @property
     def passed(self) -> bool:

@@ -6,11 +6,14 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 TIMERS = ("time", "timeit", "capture", "prun")  # cell magics below which there is Python that runs in the notebook
+TIMED_LINE = re.compile(r"^(\s*)%(?:time|prun)\s+(?=[^\s-])", re.MULTILINE)  # so does what stands behind it
 MAGIC_LINE = re.compile(r"^(\s*)(?:[%!?]|[\w., ]+=\s*[%!]).*|^(\s*)[\w.]+\?+\s*$", re.MULTILINE)
+ARROW = re.compile(r"^-+> ?(\d{1,6}) (.*)$", re.MULTILINE)  # the first one points into the cell
+COLORS = re.compile(r"\x1b\[[\d;]*m")
 CHECK_LINE = re.compile(r"""^.*\bcheck\(\s*["'](\d\d\.\d)["']\s*,\s*(\w+).*$""", re.MULTILINE)
 
 
@@ -23,12 +26,16 @@ class Cell:
         text: the Python in it.
         tree: None where the text cannot be read as Python.
         note: what was left out or could not be read, "" if nothing.
+        count: the number that the kernel gave it when it ran last; None if the notebook does not say.
+        stopped_at: the line of it at which it raised then; None if it did not, as far as the notebook says.
     """
 
     number: int
     text: str
     tree: ast.Module | None
     note: str = ""
+    count: int | None = None
+    stopped_at: int | None = None
 
     @property
     def where(self) -> str:
@@ -46,7 +53,23 @@ def cells_of(notebook: dict[str, Any]) -> Iterator[Cell]:
     for number, cell in enumerate(cells, 1):
         source = cell.get("source", "")
         lines = source if isinstance(source, list) else [source]
-        yield read_cell(number, "".join(line for line in lines if isinstance(line, str)))
+        found = read_cell(number, "".join(line for line in lines if isinstance(line, str)))
+        count = cell.get("execution_count")
+        is_count = type(count) is int and count > 0
+        yield replace(found, count=count if is_count else None, stopped_at=_stopped_at(found.text, cell.get("outputs")))
+
+
+def _stopped_at(text: str, outputs: Any) -> int | None:
+    """The line at which a cell raised, by the traceback below it; it is believed where it quotes that very line."""
+    lines = text.split("\n")
+    for output in outputs if isinstance(outputs, list) else ():
+        if isinstance(output, dict) and output.get("output_type") == "error":
+            traceback = output.get("traceback")
+            frames = "\n".join(map(str, traceback)) if isinstance(traceback, list) else ""
+            found = ARROW.search(COLORS.sub("", frames))
+            if found and 1 <= (line := int(found[1])) <= len(lines) and lines[line - 1].strip() == found[2].strip():
+                return line
+    return None
 
 
 def read_cell(number: int, text: str) -> Cell:
@@ -70,7 +93,8 @@ def read_cell(number: int, text: str) -> Cell:
         text = below
     tree, problem = _parsed(text)
     if tree is None:
-        for plainer in (_by_ipython(text), MAGIC_LINE.sub(r"\1\2pass", text)):
+        timed = TIMED_LINE.sub(r"\1", text)
+        for plainer in (timed, _by_ipython(timed), MAGIC_LINE.sub(r"\1\2pass", timed)):
             tree, _ = _parsed(plainer)
             if tree is not None:
                 return Cell(number, plainer, tree)

@@ -93,10 +93,8 @@ class CollectedAnswers:
         """Add these answers; whether there are any."""
         for one in found:
             self._add(exercise, one.answer, where)
-            imported = {name for d in one.used if d.is_import for name in d.names}
-            for name in sorted(one.needs & set(self.definitions.changes) - imported):
-                cells = " and ".join(map(str, sorted({at[0] for at in self.definitions.changes[name]})))
-                self.note(f"{exercise} uses {name}, which code cell {cells} changes; grading does not run that")
+            for module, cell in sorted(one.foreign):
+                self.note(f"code cell {cell} may change what {exercise} uses by {module}; grading does not run that")
         return bool(found)
 
     def unreadable(self, exercise: str, function: str, where: str) -> None:

@@ -290,6 +290,8 @@ def _student(
             marks[exercise.id] = _weighed(mark, exercise, weights, kept[best])
             if exercise.is_repair and _is_untouched(answers[best], exercise):
                 marks[exercise.id] = replace(mark, status=NOT_YET, ring="", points=0.0)
+            if skipped := verdicts[exercise.id, answers[best]].skipped:
+                notes.append(f"{exercise.id}: {clean(skipped, 300)}; grading does not run that")
             if days := weights.days_late(exercise.id, times[best]):
                 late = f"{days} day{'s' * (days > 1)} late, {1 - kept[best]:.0%} of its points taken off"
                 notes.append(f"{exercise.id}: {late}")

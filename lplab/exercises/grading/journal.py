@@ -7,6 +7,7 @@ the marks are written.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import platform
@@ -85,7 +86,10 @@ class Journal:
     def _not_written(self, problem: sqlite3.OperationalError) -> OSError:
         if problem.sqlite_errorcode in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return OSError(f"another grading is running that writes {self.path}; wait for its end or stop it")
-        return OSError(f"{self.path} cannot be written: {problem}")
+        of_the_machine = {sqlite3.SQLITE_FULL: errno.ENOSPC, sqlite3.SQLITE_IOERR: errno.EIO}
+        number = of_the_machine.get(problem.sqlite_errorcode & 255)  # its lowest byte is the primary code
+        told = f"{self.path} cannot be written: {problem}"
+        return OSError(number, told) if number else OSError(told)
 
     def _execute(self, command: str, values: Iterable[Any] = ()) -> sqlite3.Cursor:
         try:

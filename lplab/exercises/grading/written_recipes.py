@@ -16,10 +16,10 @@ from typing import Any
 
 from lplab.exercises.capstone.exercise import as_answer
 from lplab.exercises.grading.cells import Cell
-from lplab.exercises.grading.slicing import changed_names
 from lplab.exercises.isolation.answers import Answer
 from lplab.training.recipe.recipe_data import MAX_TEXT
 
+METHODS = ("add", "append", "clear", "extend", "fill", "insert", "pop", "remove", "reverse", "sort", "update")
 MAX_CALLS = 100  # of own_recipe in a notebook that are read, the last ones
 NOT_WRITTEN_OUT = "own_recipe(…) is not given a dictionary that is written out"
 UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError, SyntaxError, RecursionError, MemoryError)
@@ -216,3 +216,24 @@ def _assigned_names(statement: ast.stmt) -> set[str]:
     return {
         node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
     }
+
+
+def changed_names(node: ast.stmt) -> set[str]:
+    """The names whose values a statement may change: ``table.append(1)``, ``table[3] = 1``, ``n += 1``, loops.
+
+    >>> sorted(changed_names(ast.parse("for i in range(3): table[i] = 2.0**i").body[0]))
+    ['i', 'table']
+    """
+    names = set()
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name | ast.Subscript | ast.Attribute) and not isinstance(part.ctx, ast.Load):
+            names.add(_base(part))
+        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in METHODS:
+            names.add(_base(part.func))
+    return names - {""}
+
+
+def _base(node: ast.expr) -> str:
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""

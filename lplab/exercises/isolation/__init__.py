@@ -90,7 +90,10 @@ def run_isolated(
         run.follow(child)
     run.check_printed(child.printed_bytes)  # again: output may have arrived after the last measurement
     seconds = time.perf_counter() - begun
-    return Outcome(tuple(run.values), run.stopped, tuple(run.changed), child.beginning(), seconds, run.fences)
+    return Outcome(
+        tuple(run.values), run.stopped, tuple(run.changed), child.beginning(), seconds, run.fences,
+        run.what_did_not_run(),
+    )  # fmt: skip
 
 
 def run_answer(

@@ -2,7 +2,9 @@
 
 import __future__
 
+import ast
 import builtins
+import contextlib
 import keyword
 import symtable
 import sys
@@ -137,8 +139,14 @@ class _Dependencies:
         for used in _globals_of(source.text, defined):
             if used in source.scope and not _of_the_shell(used, source.scope[used]):
                 self.add(used, source.scope[used], defined, source.scope)
+        for used in _names_of_fields(source.text):
+            if _is_of_typing(source.scope.get(used)):
+                self.add(used, source.scope[used], defined, source.scope)
         self.future = self.future or _future(value)
         self.blocks.append(source.text if source.name else f"{defined} = {source.text}")
+        for attribute, text in _attributes(value, source.text):
+            self.imports |= {f"import {module}": None for module in MODULES if f"{module}." in text}
+            self.blocks.append(f"{defined}.{attribute} = {text}")
         self._alias(name, defined)
         return defined
 
@@ -148,9 +156,12 @@ class _Dependencies:
 
 
 def _globals_of(text: str, name: str) -> list[str]:
-    """The names that the source of ``name`` looks up outside of itself; ValueError if it makes no sense alone."""
+    """The names that the source of ``name`` looks up outside of itself; ValueError if it makes no sense alone.
+
+    Annotations do not count, as they are not evaluated in an answer.
+    """
     try:
-        top = symtable.symtable(text, name, "exec")
+        top = symtable.symtable(f"from __future__ import annotations\n{text}", name, "exec")
     except SyntaxError as error:
         raise ValueError(f"`{name}` cannot stand alone ({error.msg}); define it at the left margin of a cell") from None
     except (RecursionError, MemoryError):
@@ -163,9 +174,50 @@ def _globals_of(text: str, name: str) -> list[str]:
             if symbol.is_referenced() if table is top else symbol.is_global():
                 yield symbol.get_name()
         for child in table.get_children():
-            yield from walk(child)
+            if child.get_type() in ("class", "function"):  # else: of annotations and of type parameters
+                yield from walk(child)
 
     return [used for used in dict.fromkeys(walk(top)) if not used.startswith("__")]
+
+
+def _names_of_fields(text: str) -> set[str]:
+    """The names in the annotations of classes: decorators such as ``dataclass`` look some of them up."""
+    classes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)]
+    fields = [node.annotation for one in classes for node in one.body if isinstance(node, ast.AnnAssign)]
+    return {part.id for field in fields for part in ast.walk(field) if isinstance(part, ast.Name)}
+
+
+def _is_of_typing(value: Any) -> bool:
+    """Whether this is ``ClassVar``, ``InitVar`` or the like, or a module that has them."""
+    home = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+    return home in ("typing", "dataclasses")
+
+
+def _attributes(value: Any, text: str) -> Iterator[tuple[str, str]]:
+    """The attributes that a function or class got after its definition, as literals, as far as they are plain."""
+    inner, _ = undecorated(value)
+    body = [part for node in ast.parse(text).body if isinstance(node, ast.ClassDef) for part in node.body]
+    given = {name: written for part in body for name, written in _assigned(part)}
+    for name, attribute in vars(inner).items():
+        with contextlib.suppress(NotPlainError):
+            literal = to_literal(attribute)
+            if not name.startswith("_") and not (name in given and _is_unchanged(given[name], literal)):
+                yield name, literal
+
+
+def _assigned(node: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if isinstance(target, ast.Name):
+                yield target.id, node.value
+
+
+def _is_unchanged(written: ast.expr | None, literal: str) -> bool:
+    """Whether a value is what the body of the class says, as far as that is written out."""
+    try:
+        return written is None or to_literal(ast.literal_eval(written)) == literal
+    except (ValueError, TypeError, RecursionError):  # an expression of another kind, whose value is not known here
+        return True
 
 
 def _of_the_shell(name: str, value: Any) -> bool:

@@ -3,8 +3,9 @@
 ``in_process.py`` imports it where there are no processes, for the functions that make the calls and report on them.
 
 In on stdin, as lines of JSON: the request, then the arguments of each call, then an empty line. Out on stdout, as
-lines of JSON: ``ready``, with the fences that stand; ``defined``; ``value``, ``unusable`` or ``raised`` for each call
-as soon as it is made; ``stopped`` with a reason, if there is one; ``done``. What student code prints goes to stderr.
+lines of JSON: ``ready``, with the fences that stand; ``defined``, with what went wrong until then, if anything;
+``value``, ``unusable`` or ``raised`` for each call as soon as it is made; ``stopped`` with a reason, if there is one;
+``done``. What student code prints goes to stderr.
 The pipe on stdin stays open: when it closes, the parent is gone, and this process ends.
 
 Before ``ready`` it gives up, for good, the files and system calls that no answer needs, as far as the kernel can.
@@ -13,6 +14,9 @@ Needs the standard library, numpy and four files beside this one. It imports not
 solutions, but modules that the exercise allows.
 """
 
+import __future__
+
+import ast
 import builtins
 import contextlib
 import importlib
@@ -37,6 +41,7 @@ import numpy
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 FILE = "<answer>"  # the name of the student's source in tracebacks and warnings
+FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | __future__.annotations.compiler_flag
 MAX_MESSAGE, MAX_LINE = 500, 100  # characters
 MAX_INT_BITS = 1023  # of an integer in a result: every such one is a float, so that comparisons can compute with it
 
@@ -132,26 +137,37 @@ def run_calls(request: dict, calls: Sequence[list], send: Callable, prepare: Cal
     ``prepare`` turns the source into what is compiled: the source itself, or a tree of it to which something was added.
     """
     try:
-        function = define(request["source"], request["name"], request["allowed"], prepare)
+        function, problem = define(request["source"], request["name"], request["allowed"], prepare)
     except BaseException as error:  # SystemExit too
         kind, *report = explain(error, request)
         send("stopped", *(report if kind == "stopped" else undefined(*report)))
         return
-    send("defined")
+    skipped = undefined(*explain(problem, request)[1:]) if problem else ()
+    send("defined", *skipped[1:])
     for forms in calls:
         try:
             message = call(function, forms)
         except BaseException as error:
             message = explain(error, request)
+            if skipped and type(error) is NameError:  # the name is missing since the statement that binds it raised
+                message = ("stopped", *skipped)
         send(*message)
         if message[0] == "stopped":
             return
 
 
-def define(source: str, name: str, allowed: Sequence[str], prepare: Callable = str) -> Callable:
-    """Run the source in a module of its own and return the function ``name`` of it."""
+def define(
+    source: str, name: str, allowed: Sequence[str], prepare: Callable = str
+) -> tuple[Callable, Exception | None]:
+    """Run the source in a module of its own; the function ``name`` of it, and the first exception on the way to it.
+
+    A statement that raises does not end it, as in a notebook, where the next cell runs all the same. Annotations are
+    not evaluated.
+    """
     try:
-        code = compile(prepare(source), FILE, "exec", dont_inherit=True)
+        prepared = prepare(source)
+        tree = ast.parse(prepared) if isinstance(prepared, str) else prepared
+        codes = [compile(ast.Module([one], []), FILE, "exec", FLAGS, dont_inherit=True) for one in tree.body]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line, text = place(error, source)
         said = "" if isinstance(error, MemoryError) else words(error)  # Python 3.12 speaks of its parser's stack
@@ -159,13 +175,32 @@ def define(source: str, name: str, allowed: Sequence[str], prepare: Callable = s
         raise guards.RefusedError("syntax", at(line, text) + what) from None
     module = sys.modules["answer"] = types.ModuleType("answer")  # dataclasses look it up by its name
     vars(module)["__builtins__"] = vars(builtins) | {"__import__": guards.importer(allowed)}
-    exec(code, vars(module))
+    problem = None
+    for code in codes:
+        try:
+            run(code, vars(module))
+        except (guards.RefusedError, MemoryError):
+            raise
+        except Exception as error:
+            problem = problem or error
     function = vars(module).get(name)
     if function is None:
-        raise guards.RefusedError("definition", f"there is no function `{name}` in your code")
+        raise problem or guards.RefusedError("definition", f"there is no function `{name}` in your code")
     if not callable(function):
         raise guards.RefusedError("definition", f"`{name}` is no function but of type {type(function).__name__}")
-    return function
+    return function, problem
+
+
+def run(code: types.CodeType, namespace: dict[str, Any]) -> None:
+    """Run a statement; one with ``await`` at top level, which a notebook allows, until it waits for something."""
+    result = eval(code, namespace)
+    if isinstance(result, types.CoroutineType):
+        try:
+            result.send(None)
+        except StopIteration:
+            return
+        result.close()
+        raise RuntimeError("this waits for something; an answer only computes")
 
 
 def call(function: Callable, forms: list) -> tuple:
@@ -233,7 +268,7 @@ def place(error: BaseException, source: str) -> tuple[int | None, str]:
         if trace.tb_frame.f_code.co_filename == FILE:
             line = trace.tb_lineno
         trace = trace.tb_next
-    lines = source.splitlines()
+    lines = source.split("\n")  # as Python counts them: other characters that end a line do not count
     return line, lines[line - 1].strip() if line and line <= len(lines) else ""
 
 

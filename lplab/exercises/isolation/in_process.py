@@ -80,7 +80,8 @@ def run_in_process(
         run.stopped = Stopped("tampering", child.replaced(changed))
     run.check_printed(printed.printed_bytes)
     seconds = time.perf_counter() - begun
-    return Outcome(tuple(run.values), run.stopped, tuple(run.changed), printed.getvalue(), seconds)
+    skipped = run.what_did_not_run()
+    return Outcome(tuple(run.values), run.stopped, tuple(run.changed), printed.getvalue(), seconds, skipped=skipped)
 
 
 class _Printed(io.StringIO):

@@ -1,9 +1,11 @@
 """Plain values as Python literals: how a notebook's constants get into the source of an answer."""
 
+import builtins
+import types
 from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, Union, get_args, get_origin
 
 import numpy as np
 
@@ -19,8 +21,9 @@ class NotPlainError(ValueError):
 def to_literal(value: Any) -> str:
     """Python text that evaluates to ``value``, given that numpy, fractions and decimal are imported.
 
-    Numbers, text, None, lists, tuples, sets, dicts, numpy scalars, dtypes and arrays of up to 4,096 numbers are plain;
-    everything else raises :class:`NotPlainError`.
+    Numbers, text, None, lists, tuples, sets, dicts, numpy scalars, dtypes and arrays of up to 4,096 numbers are plain,
+    and so are the types of Python and numpy, ``int | float`` and ``list[float]``; everything else raises
+    :class:`NotPlainError`.
 
     >>> to_literal({"bias": 7, "largest": np.float32(448), "nan": [float("nan"), -0.0]})
     "{'bias': 7, 'largest': numpy.dtype('<f4').type(448.0), 'nan': [float('nan'), -0.0]}"
@@ -52,6 +55,21 @@ def _literal(value: Any) -> str:
         return f"fractions.Fraction({value.numerator}, {value.denominator})"
     if kind is Decimal:
         return f"decimal.Decimal('{value}')"
+    if isinstance(value, type) or get_origin(value) is not None:
+        return _type_literal(value)
+    raise NotPlainError(describe_type(value))
+
+
+def _type_literal(value: Any) -> str:
+    if get_origin(value) in (Union, types.UnionType):
+        return " | ".join("None" if one is types.NoneType else _type_literal(one) for one in get_args(value))
+    if type(value) is types.GenericAlias:
+        return f"{_type_literal(get_origin(value))}[{', '.join(map(_type_literal, get_args(value)))}]"
+    name = getattr(value, "__name__", "")
+    if getattr(builtins, name, None) is value:
+        return name
+    if getattr(np, name, None) is value:
+        return f"numpy.{name}"
     raise NotPlainError(describe_type(value))
 
 

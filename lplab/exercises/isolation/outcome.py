@@ -62,7 +62,8 @@ class Outcome:
     ``values`` holds, for each finished call in order, the value, a :class:`Raised` or an :class:`Unusable`; ``stopped``
     says why calls are missing, or, where none is, that the code tampered or printed too much; ``changed`` are the
     indices of the calls that changed their arguments in place; ``printed`` is the beginning of the output, 2 kB at
-    most; ``seconds`` is the time it all took; ``fences`` are those of the kernel that stood, such as "seccomp".
+    most; ``seconds`` is the time it all took; ``fences`` are those of the kernel that stood, such as "seccomp";
+    ``skipped`` says why not all that stands above the calls has run, "" if it has.
     """
 
     values: tuple
@@ -71,3 +72,4 @@ class Outcome:
     printed: str
     seconds: float
     fences: tuple[str, ...] = ()
+    skipped: str = ""

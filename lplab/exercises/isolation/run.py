@@ -37,6 +37,7 @@ class Run:
         self.received = self.parts = 0  # bytes; parts of lists, tuples and dicts
         self.begin: float | None = None  # seconds of computing when the child was ready for student code
         self.defined = self.finished = False
+        self.skipped = ""
 
     def follow(self, child: "Child") -> None:
         """Handle the child's messages until it is done, has to be stopped, or has ended."""
@@ -70,8 +71,10 @@ class Run:
             match json.loads(line):
                 case ["ready", float(seconds), *fences] if self.begin is None:  # before any student code
                     self.begin, self.fences = seconds, tuple(map(str, fences))
-                case ["defined"]:
+                case ["defined"] if not self.defined:
                     self.defined = True
+                case ["defined", str(sentence)] if not self.defined:
+                    self.defined, self.skipped = True, sentence
                 case ["value", form, bool(changed)]:
                     self.add_result(_result(form), changed)
                 case ["unusable", str(sentence), bool(changed)]:
@@ -101,6 +104,11 @@ class Run:
     def stop(self, reason: str, sentence: str) -> None:
         """Record why the run stops, unless a reason is recorded already."""
         self.stopped = self.stopped or Stopped(reason, sentence)
+
+    def what_did_not_run(self) -> str:
+        """Why not all that stands above the calls has run, as a sentence; "" if it has."""
+        stopped = self.stopped if not self.defined else None
+        return self.skipped or (stopped.sentence if stopped and stopped.reason != "syntax" else "")
 
     def where(self) -> str:
         """Where the run is: before the first call, or in which call."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+OTHER_ENDS = "\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # characters that end a line for str.splitlines and not for Python
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 
 
@@ -91,8 +92,15 @@ def _files_of_class(value: type) -> Iterator[str]:
 
 
 def _lines(filename: str, module: dict[str, Any]) -> list[str]:
+    """The lines as Python counts them. IPython keeps those of a cell as ``str.splitlines`` does, which counts more."""
     linecache.checkcache(filename)
-    return linecache.getlines(filename, module)
+    lines = linecache.getlines(filename, module)
+    if lines and "get_ipython" in module:
+        history = getattr(module["get_ipython"](), "history_manager", None)
+        for text in reversed(getattr(history, "input_hist_parsed", ())):
+            if any(mark in text for mark in OTHER_ENDS) and [f"{line}\n" for line in text.splitlines()] == lines:
+                return [f"{line}\n" for line in text.removesuffix("\n").split("\n")]
+    return lines
 
 
 def _definitions(lines: list[str]) -> Iterator[Definition]:
@@ -132,4 +140,6 @@ def _expression(node: Definition, lines: list[str]) -> str:
 def _block(node: Any, lines: list[str], decorated: bool) -> str:
     begin = _first_line(node) if decorated else node.lineno
     text = "".join(lines[begin - 1 : node.end_lineno]).rstrip("\n")
-    return f"if True:\n{text}" if node.col_offset else text  # dedenting would change the text of long strings
+    before = lines[node.lineno - 1].encode()[: node.col_offset].decode()
+    is_indented = bool(before.rpartition("\f")[2])  # Python counts columns from a form feed on
+    return f"if True:\n{text}" if is_indented else text  # dedenting would change the text of long strings

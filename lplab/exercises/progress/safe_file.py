@@ -6,17 +6,20 @@ process that is killed at any moment leaves either the old file or the new one.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, 524)  # 524: ENOTSUPP, of the kernel alone
 LOCK_TIMEOUT = 10.0  # seconds to wait for another kernel, which needs a few milliseconds
 
 
@@ -51,18 +54,26 @@ class SafeFile:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the file against other writers; the lock ends with the process. NotSavedError if it cannot be taken.
+        """Lock the file against other writers. NotSavedError if the lock cannot be taken.
 
-        A browser has no locks: of two notebooks that write within the same milliseconds, the second one wins.
+        The lock ends with the process. Where the file system has none, as a home in a network may, a file beside it
+        stands for the lock. A browser has neither: of two notebooks that write within the same milliseconds, the
+        second one wins.
         """
-        lock, timeout = _lock(f"{self.path}.lock")
+        lock = _lock(f"{self.path}.lock")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(NotImplementedError):  # some network drives have no locks; replacing the file is still safe
+            try:
+                with warnings.catch_warnings(action="ignore"):  # filelock says so where it takes a file itself
+                    lock.acquire()
+            except (OSError, NotImplementedError) as error:
+                if getattr(error, "errno", errno.ENOSYS) not in NO_LOCKS:
+                    raise
+                lock = _lock(f"{self.path}.soft-lock", soft=True)
                 lock.acquire()
             yield
-        except timeout:
-            raise NotSavedError(f"another program holds {self.path.name}.lock") from None
+        except TimeoutError:
+            raise NotSavedError(f"another program holds {Path(lock.lock_file).name}") from None
         except OSError as error:
             raise NotSavedError(f"{(error.strerror or str(error)).lower()} ({self.path})") from error
         finally:
@@ -124,18 +135,18 @@ class SafeFile:
         return other
 
 
-def _lock(path: str) -> tuple[Any, Any]:
-    """A lock with ``acquire`` and ``release``, and what it raises when others hold it for too long."""
+def _lock(path: str, soft: bool = False) -> Any:
+    """A lock with ``acquire`` and ``release``; a TimeoutError comes where others hold it for too long."""
     if sys.platform == "emscripten":
-        return _NoLock(), ()
+        return _NoLock()
     import filelock
 
-    return filelock.FileLock(path, timeout=LOCK_TIMEOUT), filelock.Timeout
+    return (filelock.SoftFileLock if soft else filelock.FileLock)(path, timeout=LOCK_TIMEOUT)
 
 
 class _NoLock:
     def acquire(self) -> None:
-        raise NotImplementedError("a browser has no locks")
+        """Nothing is taken."""
 
     def release(self) -> None:
         """Nothing was taken."""

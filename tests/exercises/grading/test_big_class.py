@@ -153,7 +153,7 @@ def peak_of(students, place):
 def test_memory_does_not_grow_with_the_class(tmp_path, monkeypatch):
     """A student whose marks were held would take 3 kB and more for each exercise; names and paths take 1 kB."""
     monkeypatch.setattr("lplab.exercises.grading.overview.MAX_ROWS", 5)  # the page is as large as so many rows
-    monkeypatch.setattr(slicing, "_names", slicing._names.__wrapped__)  # its cache is bounded, and 300 do not fill it
+    monkeypatch.setattr(slicing, "names_of", slicing.names_of.__wrapped__)  # its cache is bounded
     peak_of(3, tmp_path / "warm")
     few, many = peak_of(30, tmp_path / "few"), peak_of(330, tmp_path / "many")
     assert many < few + 0.6, f"{few:.2f} MB for thirty, {many:.2f} MB for three hundred more"

@@ -293,6 +293,39 @@ def test_an_unknown_lab_has_no_bar():
         progress.progress_of("77")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has locks of another kind")
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, 524])
+def test_a_home_without_locks_keeps_progress(mine, path, messages, monkeypatch, recwarn, number):
+    import fcntl
+
+    def no_locks(file, how):
+        raise OSError(number, "no locks here")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    for _ in range(2):
+        mine.open_hint("01.2")
+    assert Progress(path).hints_opened("01.2") == 2 and messages == [] and not recwarn.list
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has locks of another kind")
+def test_two_processes_without_locks_lose_nothing(mine, path):
+    mine.open_hint("01.9")
+    script = (
+        "import fcntl\n"
+        "def no_locks(file, how):\n"
+        f"    raise OSError({errno.ENOLCK}, 'no locks here')\n"
+        "fcntl.flock = no_locks\n"
+        "for i in range(15):\n    p.open_hint('{}', i + 1)"
+    )
+    start = f"from lplab.exercises.progress import Progress\np = Progress({str(path)!r})\n"
+    commands = [[sys.executable, "-c", start + script.format(name)] for name in ("01.1", "01.2")]
+    root = Path(__file__).parents[3]
+    writers = [subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) for command in commands]
+    assert [writer.communicate()[0] for writer in writers] == ["", ""]
+    assert mine.hints_opened("01.1") == mine.hints_opened("01.2") == 15
+    assert not list(path.parent.glob("*.soft-lock"))
+
+
 # ---- where there are no locks, or no packages for them ---------------------------------------------------------------
 
 
