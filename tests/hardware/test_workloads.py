@@ -1,6 +1,7 @@
 """Workloads: published totals, the products of three passes, and modules watched while they run."""
 
 import warnings
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -185,6 +186,12 @@ def test_fused_attention_is_two_products_and_a_softmax():
     assert found.multiplications == 2 * 4 * 10 * 10 * 16
 
 
+@pytest.mark.parametrize("batch", [0, -1, 2.0, True, "2"])
+def test_a_batch_that_is_no_number_of_examples_is_refused(batch):
+    with pytest.raises(ValueError, match="batch must be an integer from 1"):
+        workloads.from_module(nn.Linear(4, 2), torch.zeros(3, 4), batch=batch)
+
+
 def test_what_is_no_batch_or_has_no_product_is_refused():
     with pytest.raises(ValueError, match="ReLU multiplies no matrices"):
         workloads.from_module(torch.nn.ReLU(), torch.zeros(1, 3))
@@ -289,6 +296,50 @@ def test_a_module_multiplies_as_often_as_counted_by_hand(name):
     found = workloads.from_module(model, example)
     assert (found.multiplications, found.uncounted) == (count, ())
     assert found.parameters == sum(parameter.numel() for parameter in model.parameters())
+
+
+def both(m, images):
+    return [m.c(x[None]) for x in images]
+
+
+Pair = namedtuple("Pair", "rows number")
+BATCHES = {  # a module, its input, examples in it, multiply-adds for one example
+    "time first": (nn.LSTM(E, 8), torch.randn(T, B, E), B, T * 32 * (E + 8)),
+    "attention, time first": (
+        nn.MultiheadAttention(E, 4), (torch.randn(T, B, E),) * 3, B, 4 * T * E * E + 2 * T * T * E),
+    "a packed sequence": (nn.LSTM(E, 8), PACKED(STEPS, torch.tensor([6, 5, 3, 2]), True), B, 4 * 32 * 24),
+    "a list of images": (Does(both, c=nn.Conv2d(3, 5, 3)), [*image(3, 8, 8)], B, 36 * 27 * 5),
+    "images of two sizes": (
+        Does(both, c=nn.Conv2d(3, 5, 3)), [torch.randn(3, 8, 8), torch.randn(3, 9, 10)], 2, (36 + 56) // 2 * 27 * 5),
+    "without a batch": (dense(5), ROWS[0], 1, 5 * E),
+    "a named tuple": (Does(lambda m, pair: m.l(pair.rows), l=dense(5)), Pair(ROWS, 3), None, 5 * E),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_the_batch_is_where_the_user_says(name):
+    model, example, batch, count = BATCHES[name]
+    found = workloads.from_module(model, example, batch=batch)
+    assert found.multiplications == count
+    assert found.parameters == sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("batch", [1, 2, 4])
+def test_all_rows_of_experts_are_counted_once(batch):
+    """Each token goes to one expert, and the experts' shares of the batch are uneven."""
+
+    def routed(m, x):
+        rows = x.flatten(0, 1)
+        out = torch.zeros_like(rows)
+        for i, expert in enumerate(m.experts):
+            own = torch.arange(i * i, (i + 1) ** 2)  # 1, 3, 5 and 7 of 16 tokens
+            out.index_add_(0, own, expert(rows[own]))
+        return out
+
+    model = Does(routed, experts=nn.ModuleList(nn.Sequential(dense(5), dense(E, 5)) for _ in range(4)))
+    found = workloads.from_module(model, torch.randn(batch, 16 // batch, E))
+    assert found.multiplications == 16 // batch * 2 * 5 * E
+    assert found.parameters == 4 * (2 * 5 * E + 5 + E)
 
 
 @pytest.mark.parametrize("mode", [True, False])
