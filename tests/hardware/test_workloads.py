@@ -480,6 +480,30 @@ def test_a_quantized_module_multiplies_as_the_plain_one():
     assert found[0].layers == found[1].layers
 
 
+class Caching(nn.Module):
+    """Its buffers change in place, grow, and come into being."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = dense()
+        self.register_buffer("calls", torch.zeros(()), persistent=False)
+        self.register_buffer("cache", torch.zeros(0, E))
+        self.register_buffer("mask", None)
+
+    def forward(self, x):
+        self.calls += 1
+        self.cache, self.mask = torch.cat([self.cache, self.dense(x)]), torch.ones(len(x))
+        return self.cache
+
+
+def test_buffers_that_change_or_grow_are_as_before():
+    model = Caching()
+    calls, cache = model.calls, model.cache
+    workloads.from_module(model, ROWS)
+    assert calls == 0 and model.calls is calls
+    assert model.cache is cache and not len(cache) and model.mask is None
+
+
 def test_every_module_keeps_its_own_mode():
     model = nn.Sequential(nn.BatchNorm1d(E), dense())
     model[0].eval()

@@ -105,14 +105,25 @@ def _is_inference(value: Any) -> bool:
 
 @contextmanager
 def _restored_afterwards(model: torch.nn.Module) -> Iterator[None]:
-    """Restore the modes of all modules, buffers (running means) and quantizers after the run."""
+    """Restore the modes of all modules, buffers (running means, caches) and quantizers after the run."""
+    import torch
+
+    modules = [module for module in model.modules() if not isinstance(module, torch.jit.ScriptModule)]
+    places = [(module._buffers, dict(module._buffers)) for module in modules]
     modes = [(module, module.training) for module in model.modules()]
+    values = [(buffer, buffer.clone()) for buffer in model.buffers()]  # a state_dict has the persistent ones alone
     before = copy.deepcopy(model.state_dict())  # with its metadata, where a quantized model has its clips and scales
     try:
         yield
     finally:
         for module, training in modes:
             module.training = training
+        for buffers, there in places:  # a forward pass may put tensors of other shapes in their place
+            buffers.clear()
+            buffers.update(there)
+        for buffer, value in values:
+            with torch.inference_mode(buffer.is_inference()), torch.no_grad():
+                buffer.copy_(value)
         model.load_state_dict(before)
 
 
