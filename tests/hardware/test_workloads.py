@@ -324,6 +324,25 @@ def test_the_batch_is_where_the_user_says(name):
     assert found.parameters == sum(parameter.numel() for parameter in model.parameters())
 
 
+QUERIES = {  # what makes queries of a batch, and how often their product is computed in a batch of 32
+    "expanded": (lambda q, x: q.expand(len(x), -1, -1), 32),
+    "repeated": (lambda q, x: q.repeat(len(x), 1, 1), 32),
+    "expanded and computed": (lambda q, x: (2 * q).expand(len(x), -1, -1).transpose(0, 1), 32),
+    "once": (lambda q, x: q, 1),
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("query", [p(1, 5, E), torch.randn(1, 5, E)], ids=["parameter", "buffer"])
+def test_what_is_repeated_for_each_example_is_multiplied_for_each(name, query):
+    make, times = QUERIES[name]
+    model = Does(lambda m, x: m.l(make(m.q, x)).sum() + x, q=query, l=dense())
+    found = workloads.from_module(model, STEPS)
+    products = 3 if isinstance(query, nn.Parameter) else 2  # forward, dW, and dx where the queries are trained
+    assert found.gemms(32).flops.sum() == products * times * 2 * 5 * E * E
+    assert found.parameters == sum(parameter.numel() for parameter in model.parameters())
+
+
 @pytest.mark.parametrize("batch", [1, 2, 4])
 def test_all_rows_of_experts_are_counted_once(batch):
     """Each token goes to one expert, and the experts' shares of the batch are uneven."""

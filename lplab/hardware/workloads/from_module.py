@@ -33,6 +33,8 @@ def from_module(
     - A convolution counts its kernel at every position of its output, a transposed one at every position of its input.
     - A bilinear layer counts as a dense layer of the products of its inputs' elements, a complex product as four real
       ones. Masks, and zeros beside a sequence or image, count as other numbers do.
+    - What is expanded or repeated for each example, such as queries, is multiplied for each. In a batch of one that
+      cannot be told: it then counts as computed once in a step.
     - Parameters without ``requires_grad`` are not trained: they are ``frozen``, no gradient of them is computed or
       sent. No gradients flow below the first trained parameter. What a checkpoint computes again is not counted.
     - Of a quantized model the products are those of the plain one.
@@ -288,6 +290,7 @@ def _recording_mode(model: torch.nn.Module, inputs: list[torch.Tensor], batch: i
                 self.uncounted[f"{space}.{operator} ({where or 'the model'})"] = None
             elif space == "aten":
                 self.layers += layers_of(operator, args, out, where, self.origins, batch)
-            self.origins.follow(sources, [x for x in tree_leaves(out) if isinstance(x, torch.Tensor)])
+            repeated = batch > 1 and operator == "repeat" and batch in args[1]
+            self.origins.follow(sources, [x for x in tree_leaves(out) if isinstance(x, torch.Tensor)], repeated)
 
     return RecordingMode()
