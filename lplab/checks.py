@@ -46,7 +46,9 @@ def check_numbers(name: str, values: Any) -> np.ndarray:
 
 
 def check_number(name: str, value: Any) -> float:
-    """A single real number as it is, or a ValueError that says so; arrays, words, True and False are none.
+    """A single real number, or a ValueError that says so; arrays, words, True and False are none.
+
+    Numbers of numpy become Python's: products of int8 or float16 would overflow.
 
     >>> check_number("batch", [1, 2])
     Traceback (most recent call last):
@@ -55,7 +57,7 @@ def check_number(name: str, value: Any) -> float:
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ValueError(f"{name} must be a number, got {' '.join(repr(value).split())}")
-    return value  # type: ignore[return-value]  # integers stay whole
+    return value.item() if isinstance(value, np.generic) else value  # type: ignore[return-value]  # integers stay whole
 
 
 def check_at_least(low: float, **values: Any) -> list[Any]:

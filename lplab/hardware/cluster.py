@@ -51,7 +51,7 @@ class Cluster:
         if self.inner_link is not None:
             object.__setattr__(self, "inner_link", link_of(self.inner_link))
         for name in ("devices", "devices_per_node", "straggler"):
-            check_number(f"{name} of a cluster", getattr(self, name))
+            object.__setattr__(self, name, check_number(f"{name} of a cluster", getattr(self, name)))
         self.fabric.split(self.devices)
         checked_straggler(self.straggler)
 

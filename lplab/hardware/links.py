@@ -62,9 +62,10 @@ class Link:
         latency = check_numbers("latency_seconds of a link", self.latency_seconds)
         bandwidth = check_numbers("bytes_per_second of a link", self.bytes_per_second)
         if not (np.isfinite(latency) & (latency >= 0)).all():
-            raise ValueError(f"latency_seconds of a link must be 0 or more, got {_worst(latency)}")
+            wrong = latency[~(np.isfinite(latency) & (latency >= 0))]
+            raise ValueError(f"latency_seconds of a link must be finite and 0 or more, got {wrong[0]}")
         if not (bandwidth > 0).all():
-            raise ValueError(f"bytes_per_second of a link must be positive, got {_worst(bandwidth)}")
+            raise ValueError(f"bytes_per_second of a link must be positive, got {bandwidth[~(bandwidth > 0)][0]}")
 
     def seconds(self, nbytes: Floats) -> Any:
         """Time of one message of so many bytes, seconds; ValueError for bytes below 0, not finite, or no numbers."""
@@ -80,11 +81,6 @@ class Link:
         """
         [shares] = check_above(0, **{"the ways of a shared link": ways})
         return replace(self, bytes_per_second=self.bytes_per_second / shares)
-
-
-def _worst(values: np.ndarray) -> Any:
-    """The value for the error message: the smallest, or NaN."""
-    return values.ravel()[np.argmin(np.where(np.isnan(values), -np.inf, values))].item()
 
 
 @cache

@@ -236,4 +236,4 @@ def simulate(
         **design,
     )
     times = step(design_point, cluster.fabric, cluster.devices, batch, overlap=overlap, straggler=cluster.straggler)
-    return Simulation(design_point, cluster, batch, overlap, times)
+    return Simulation(design_point, cluster, int(batch), float(overlap), times)

@@ -61,9 +61,9 @@ class Design:
         for name in ("sharded", "fused", "fall_back"):
             if not isinstance(value := getattr(self, name), bool | np.bool_):
                 raise ValueError(f"{name} must be True or False, got {value!r}")
-        check_number("bucket_bytes", self.bucket_bytes)
+        object.__setattr__(self, "bucket_bytes", check_number("bucket_bytes", self.bucket_bytes))
         if self.measured_seconds is not None:
-            check_number("measured_seconds", self.measured_seconds)
+            object.__setattr__(self, "measured_seconds", check_number("measured_seconds", self.measured_seconds))
         precisions.training(self.precision)
         if self.measured_seconds is not None and not 0 < self.measured_seconds < np.inf:
             raise ValueError(f"measured_seconds must be above 0, got {self.measured_seconds}")

@@ -108,10 +108,11 @@ def scaling(
         return frame.assign(speedup=frame["efficiency"] * frame["devices"])
     if mode != "strong":
         raise ValueError(f"mode must be weak or strong, got {mode!r}")
-    if not len(checked_ranks(np.asarray(devices))):
+    ranks = checked_ranks(np.asarray(devices))
+    if not len(ranks):
         raise ValueError("axis 'devices' has no values")
-    check_number("batch", batch)
-    each = [sweep(workload, devices=n, batch=-(-batch // n), **axes) for n in devices]
+    batch = check_number("batch", batch)  # type: ignore[assignment]
+    each = [sweep(workload, devices=n, batch=-(-batch // n), **axes) for n in map(int, ranks)]
     alone = sweep(workload, devices=1, batch=batch, **axes)
     for part in each:
         part["speedup"] = (alone["single_seconds"] / part["step_seconds"]).to_numpy()

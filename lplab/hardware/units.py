@@ -16,7 +16,7 @@ def format_si(value: float, unit: str, digits: int = 3) -> str:
     ('1.29 GWh', '42.3 mJ', '−350 W', '0 J')
     """
     if value == 0 or not math.isfinite(value):
-        return f"{value:g} {unit}".replace("inf", "∞").replace("-", MINUS)
+        return f"{grouped(value, digits)} {unit}"
     size = abs(value)
     steps = _PREFIXES if size >= 1 else _SMALL
     factor, prefix = next((step for step in steps if size >= step[0] * (1 - 0.5 * 10**-digits)), steps[-1])
@@ -71,6 +71,8 @@ def grouped(value: float, digits: int) -> str:
     """
     if value == 0:
         return "0"
+    if not math.isfinite(value):
+        return f"{value:g}".replace("inf", "∞").replace("-", MINUS)
     places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
     text = f"{value:,.{places}f}"
     return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-", MINUS)

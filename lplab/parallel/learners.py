@@ -159,11 +159,16 @@ class Learners:
         return ledger
 
     def _exchange(self, results: LearnerGradients, ledger: TrafficLog) -> None:
+        trained = trainable_parameters(self.model)
+        if missing := trained.keys() - self.states[0].states.keys():
+            names = ", ".join(sorted(missing))
+            raise ValueError(f"{names} had no requires_grad when these learners were made: make new learners")
         # Where it is sure that no learner makes all skip the step, nothing has to be kept to undo it.
         in_place = bool(results.products) and self._is_small(results.bound())
         if not in_place:
             self._residual_bound = np.inf  # to be looked up when it is needed
-        for name, parameter in trainable_parameters(self.model).items():
+        self.model.zero_grad()  # of what was frozen since, or of a step that was skipped
+        for name, parameter in trained.items():
             states = [state.states[name] for state in self.states]
             product = results.products.get(name)
             average = exchange(
@@ -241,12 +246,13 @@ def shards(data: Callable[[int], Batch], learners: int) -> Callable[[int, int], 
     """Divide a global batch among learners, in order: a function of (step, rank) from a function of the step.
 
     Raises:
-        ValueError: (when called) a batch that cannot be divided evenly.
+        ValueError: a number of learners out of range; or (when called) a batch that cannot be divided evenly.
 
     >>> part = shards(lambda step: (torch.arange(6), torch.arange(6)), learners=3)
     >>> part(0, 1)[0].tolist()
     [2, 3]
     """
+    check_int("learners", learners, 1, 2**16)
 
     def part(step: int, rank: int) -> Batch:
         inputs, targets = data(step)

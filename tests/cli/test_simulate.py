@@ -155,7 +155,7 @@ def test_chips_of_your_own(capsys, tmp_path):
     (["resnet50", "--link", "-10Gb/s,2us"], "begins with a minus is written behind ="),
     (["resnet50", "--devices", "8", "--inner-link", "nvlink4"], "say how many with --per-node"),
     (["resnet50", "--compressor", "scalecom:chunk=abc"], "takes a whole number or None, got 'abc'"),
-    (["resnet50", "--link", "1Gb/s, -3us"], "latency_seconds of a link must be 0 or more"),
+    (["resnet50", "--link", "1Gb/s, -3us"], "latency_seconds of a link must be finite and 0 or more"),
     (["resnet50", "--devices", "6", "--per-node", "4", "--inner-link", "nvlink4"], "do not fill nodes of 4"),
     (["resnet50", "--per-node", "4"], "need inner_link"),
     (["resnet50", "--batch", "0"], "batch must be a whole number from 1"),

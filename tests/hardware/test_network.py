@@ -168,7 +168,7 @@ def test_logarithms_are_exact(n):
     (lambda: network.multidimensional_seconds([2], 1, []), "one link for each dimension"),
     (lambda: Link(1e-6, -5.0), "must be positive, got -5.0"),
     (lambda: Link(1e-6, 0.0), "must be positive, got 0.0"),
-    (lambda: Link(-1e-6, 1.0), "must be 0 or more, got -1e-06"),
+    (lambda: Link(-1e-6, 1.0), "must be finite and 0 or more, got -1e-06"),
     (lambda: Link(0.0, np.array([1.0, math.nan])), "must be positive, got nan"),
     (lambda: links.get("-5Gb/s"), "must be positive"),
     (lambda: links.get("ethernet_9g"), "did you mean"),

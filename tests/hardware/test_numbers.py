@@ -132,6 +132,28 @@ def test_formulas_of_the_bill_take_lists_and_arrays_number_by_number(name):
             assert np.array_equal(np.broadcast_to(b, 2), [a, a]), number
 
 
+NARROW = {  # a function of two small numbers
+    "simulate": lambda devices, batch: simulate("resnet18", Cluster("h100", devices), batch=batch).throughput,
+    "job": lambda devices, batch: Job("gpt", "v100", devices=devices, batch=batch, waiting=0.1).hours("fp16_mixed"),
+    "gemm_joules": lambda m, n: footprint.gemm_joules(**PRODUCT | {"m": m, "n": n}),
+    "device": lambda rate, watts: Device("x", "x", rate, watts).joules_per_op,
+    "scaling": lambda batch, devices: scaling("resnet18", [1, devices], batch=batch, mode="strong").throughput.tolist(),
+}
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_numbers_of_numpy_count_as_those_of_python(name):
+    for dtype in (np.int8, np.uint8, *([] if name == "gemm_joules" else [np.float16, np.float32])):
+        assert NARROW[name](dtype(100), dtype(120)) == NARROW[name](100, 120)
+
+
+def test_the_value_that_is_wrong_is_named():
+    with pytest.raises(ValueError, match="latency_seconds of a link must be finite and 0 or more, got inf"):
+        Link(np.array([1e-6, math.inf]), 1e9)
+    with pytest.raises(ValueError, match=r"bytes_per_second of a link must be positive, got nan"):
+        Link(1e-6, np.array([1e9, math.nan]))
+
+
 def test_a_country_goes_by_its_name_and_by_its_codes():
     assert footprint.region("DE") == footprint.region("deu") == footprint.region("Germany")
     assert footprint.carbon(1000, "FRA") == footprint.carbon(1000, "france") == 56.0

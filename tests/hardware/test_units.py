@@ -33,3 +33,8 @@ def test_masses_and_money():
 ])  # fmt: skip
 def test_no_exponents(value, digits, text):
     assert grouped(value, digits) == text
+
+
+def test_what_is_not_finite_is_no_error():
+    assert [duration(math.inf), duration(math.nan), mass(-math.inf)] == ["∞ days", "nan s", "−∞ kt"]
+    assert [money(math.inf), grouped(math.nan, 3)] == ["$∞ billion", "nan"]

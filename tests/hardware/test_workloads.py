@@ -1,6 +1,7 @@
 """Workloads: published totals, the products of three passes, and modules watched while they run."""
 
 import warnings
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -185,6 +186,12 @@ def test_fused_attention_is_two_products_and_a_softmax():
     assert found.multiplications == 2 * 4 * 10 * 10 * 16
 
 
+@pytest.mark.parametrize("batch", [0, -1, 2.0, True, "2"])
+def test_a_batch_that_is_no_number_of_examples_is_refused(batch):
+    with pytest.raises(ValueError, match="batch must be an integer from 1"):
+        workloads.from_module(nn.Linear(4, 2), torch.zeros(3, 4), batch=batch)
+
+
 def test_what_is_no_batch_or_has_no_product_is_refused():
     with pytest.raises(ValueError, match="ReLU multiplies no matrices"):
         workloads.from_module(torch.nn.ReLU(), torch.zeros(1, 3))
@@ -289,6 +296,69 @@ def test_a_module_multiplies_as_often_as_counted_by_hand(name):
     found = workloads.from_module(model, example)
     assert (found.multiplications, found.uncounted) == (count, ())
     assert found.parameters == sum(parameter.numel() for parameter in model.parameters())
+
+
+def both(m, images):
+    return [m.c(x[None]) for x in images]
+
+
+Pair = namedtuple("Pair", "rows number")
+BATCHES = {  # a module, its input, examples in it, multiply-adds for one example
+    "time first": (nn.LSTM(E, 8), torch.randn(T, B, E), B, T * 32 * (E + 8)),
+    "attention, time first": (
+        nn.MultiheadAttention(E, 4), (torch.randn(T, B, E),) * 3, B, 4 * T * E * E + 2 * T * T * E),
+    "a packed sequence": (nn.LSTM(E, 8), PACKED(STEPS, torch.tensor([6, 5, 3, 2]), True), B, 4 * 32 * 24),
+    "a list of images": (Does(both, c=nn.Conv2d(3, 5, 3)), [*image(3, 8, 8)], B, 36 * 27 * 5),
+    "images of two sizes": (
+        Does(both, c=nn.Conv2d(3, 5, 3)), [torch.randn(3, 8, 8), torch.randn(3, 9, 10)], 2, (36 + 56) // 2 * 27 * 5),
+    "without a batch": (dense(5), ROWS[0], 1, 5 * E),
+    "a named tuple": (Does(lambda m, pair: m.l(pair.rows), l=dense(5)), Pair(ROWS, 3), None, 5 * E),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_the_batch_is_where_the_user_says(name):
+    model, example, batch, count = BATCHES[name]
+    found = workloads.from_module(model, example, batch=batch)
+    assert found.multiplications == count
+    assert found.parameters == sum(parameter.numel() for parameter in model.parameters())
+
+
+QUERIES = {  # what makes queries of a batch, and how often their product is computed in a batch of 32
+    "expanded": (lambda q, x: q.expand(len(x), -1, -1), 32),
+    "repeated": (lambda q, x: q.repeat(len(x), 1, 1), 32),
+    "expanded and computed": (lambda q, x: (2 * q).expand(len(x), -1, -1).transpose(0, 1), 32),
+    "once": (lambda q, x: q, 1),
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("query", [p(1, 5, E), torch.randn(1, 5, E)], ids=["parameter", "buffer"])
+def test_what_is_repeated_for_each_example_is_multiplied_for_each(name, query):
+    make, times = QUERIES[name]
+    model = Does(lambda m, x: m.l(make(m.q, x)).sum() + x, q=query, l=dense())
+    found = workloads.from_module(model, STEPS)
+    products = 3 if isinstance(query, nn.Parameter) else 2  # forward, dW, and dx where the queries are trained
+    assert found.gemms(32).flops.sum() == products * times * 2 * 5 * E * E
+    assert found.parameters == sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("batch", [1, 2, 4])
+def test_all_rows_of_experts_are_counted_once(batch):
+    """Each token goes to one expert, and the experts' shares of the batch are uneven."""
+
+    def routed(m, x):
+        rows = x.flatten(0, 1)
+        out = torch.zeros_like(rows)
+        for i, expert in enumerate(m.experts):
+            own = torch.arange(i * i, (i + 1) ** 2)  # 1, 3, 5 and 7 of 16 tokens
+            out.index_add_(0, own, expert(rows[own]))
+        return out
+
+    model = Does(routed, experts=nn.ModuleList(nn.Sequential(dense(5), dense(E, 5)) for _ in range(4)))
+    found = workloads.from_module(model, torch.randn(batch, 16 // batch, E))
+    assert found.multiplications == 16 // batch * 2 * 5 * E
+    assert found.parameters == 4 * (2 * 5 * E + 5 + E)
 
 
 @pytest.mark.parametrize("mode", [True, False])
@@ -427,6 +497,30 @@ def test_a_quantized_module_multiplies_as_the_plain_one():
     plain = models.character_transformer(65)
     found = [workloads.from_module(model, WORDS) for model in (plain, quantize_model(plain, "hfp8_2019"))]
     assert found[0].layers == found[1].layers
+
+
+class Caching(nn.Module):
+    """Its buffers change in place, grow, and come into being."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = dense()
+        self.register_buffer("calls", torch.zeros(()), persistent=False)
+        self.register_buffer("cache", torch.zeros(0, E))
+        self.register_buffer("mask", None)
+
+    def forward(self, x):
+        self.calls += 1
+        self.cache, self.mask = torch.cat([self.cache, self.dense(x)]), torch.ones(len(x))
+        return self.cache
+
+
+def test_buffers_that_change_or_grow_are_as_before():
+    model = Caching()
+    calls, cache = model.calls, model.cache
+    workloads.from_module(model, ROWS)
+    assert calls == 0 and model.calls is calls
+    assert model.cache is cache and not len(cache) and model.mask is None
 
 
 def test_every_module_keeps_its_own_mode():

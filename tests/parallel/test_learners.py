@@ -370,6 +370,34 @@ def test_layers_of_an_lstm_and_frozen_parameters():
     assert layer_infos(model) == {}
 
 
+def test_what_is_frozen_in_the_middle_stays_as_it_is():
+    run = learners(ScaleCom(chunk=20))
+    list(run.steps(2))
+    first = run.model[0].requires_grad_(False)
+    before = first.weight.clone()
+    *_, step = run.steps(2)
+    assert torch.equal(first.weight, before) and first.weight.grad is None
+    assert not run.ledger.total(step=step.number, layer="0.weight") and run.ledger.total(step=1, layer="0.weight")
+
+
+def test_what_had_no_gradient_at_the_beginning_is_named():
+    run = simulate_learners(
+        nn.Sequential(nn.Linear(20, 8).requires_grad_(False), nn.Linear(8, 4)),
+        default_loss,
+        shards(data, 2),
+        Dense(),
+        2,
+    )
+    run.model.requires_grad_(True)
+    with pytest.raises(ValueError, match=r"^0\.bias, 0\.weight had no requires_grad when"):
+        run.one_step()
+
+
+def test_a_batch_is_divided_among_one_learner_or_more():
+    with pytest.raises(ValueError, match="learners must be an integer from 1"):
+        shards(data, 0)
+
+
 def test_memories_check_checkpoints():
     infos = {"w": LayerInfo("w", (40, 40))}
     saved = ErrorFeedbackState(ScaleCom(chunk=20), infos).state_dict()

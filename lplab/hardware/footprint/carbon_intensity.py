@@ -49,7 +49,8 @@ class Region:
     codes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_at_least(0, grams_per_kwh=check_number("grams_per_kwh", self.grams_per_kwh))
+        object.__setattr__(self, "grams_per_kwh", check_number("grams_per_kwh", self.grams_per_kwh))
+        check_at_least(0, grams_per_kwh=self.grams_per_kwh)
 
     @property
     def kilograms_per_kwh(self) -> float:

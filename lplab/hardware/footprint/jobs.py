@@ -54,6 +54,8 @@ class Job:
         accelerators.get(self.chip)
         numbers = ("devices", "batch", "compression", "examples", "host_watts", "waiting", "utilization")
         values = {name: check_number(name, getattr(self, name)) for name in numbers}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
         check_above(0, utilization=values.pop("utilization"))
         check_at_least(1, **{name: values.pop(name) for name in ("devices", "batch", "compression")})
         check_at_least(0, **values)

@@ -35,8 +35,10 @@ class Device:
     grade: str = "own"
 
     def __post_init__(self) -> None:
-        check_above(0, ops_per_second=check_number("ops_per_second", self.ops_per_second))
-        check_at_least(0, watts=check_number("watts", self.watts))
+        for name in ("ops_per_second", "watts"):
+            object.__setattr__(self, name, check_number(name, getattr(self, name)))
+        check_above(0, ops_per_second=self.ops_per_second)
+        check_at_least(0, watts=self.watts)
 
     @property
     def joules_per_op(self) -> float:
@@ -58,10 +60,10 @@ class Radio:
     grade: str = "own"
 
     def __post_init__(self) -> None:
-        for name in ("down_bytes_per_second", "up_bytes_per_second"):
-            check_above(0, **{name: check_number(name, getattr(self, name))})
-        for name in ("down_watts", "up_watts"):
-            check_at_least(0, **{name: check_number(name, getattr(self, name))})
+        for name in ("down_bytes_per_second", "up_bytes_per_second", "down_watts", "up_watts"):
+            object.__setattr__(self, name, check_number(name, getattr(self, name)))
+        check_above(0, **{name: getattr(self, name) for name in ("down_bytes_per_second", "up_bytes_per_second")})
+        check_at_least(0, down_watts=self.down_watts, up_watts=self.up_watts)
 
 
 def _rows(file: str, key: str, numbers: Sequence[str], make: Any) -> dict[str, Any]:

@@ -59,7 +59,9 @@ class Power:
     network_joules_per_byte: float = NETWORK_JOULES_PER_BYTE
 
     def __post_init__(self) -> None:
-        check_at_least(0, **{field.name: check_number(field.name, getattr(self, field.name)) for field in fields(self)})
+        for name in (field.name for field in fields(self)):
+            object.__setattr__(self, name, check_number(name, getattr(self, name)))
+            check_at_least(0, **{name: getattr(self, name)})
 
     @classmethod
     def of(
@@ -221,8 +223,7 @@ def gemm_joules(
     >>> round(arithmetic * 1e3, 2), round(memory * 1e3, 2)
     (2.15, 5.7)
     """
-    for name, size in {"m": m, "n": n, "k": k, "tile": tile}.items():
-        check_int(name, size, 1, 2**53)
+    m, n, k, tile = (check_int(name, size, 1, 2**53) for name, size in {"m": m, "n": n, "k": k, "tile": tile}.items())
     costs = {"mac_joules": mac_joules, "operand_bits": operand_bits, "result_bits": result_bits}
     for name, cost in {**costs, "memory_joules_per_byte": memory_joules_per_byte}.items():
         check_at_least(0, **{name: check_number(name, cost)})

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from lplab.checks import check_int
 from lplab.compression import LayerInfo
 from lplab.hardware.workloads.layer import Layer, Workload
 from lplab.hardware.workloads.tensor_origins import Origins
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     import torch
 
 
-def from_module(model: torch.nn.Module, example_input: Any, *, name: str = "", label: str = "") -> Workload:
+def from_module(
+    model: torch.nn.Module, example_input: Any, *, batch: int | None = None, name: str = "", label: str = ""
+) -> Workload:
     """The workload of a module: every product of its forward pass, and the work between, in order.
 
     The module runs once, in the mode it is in, and needs the memory of a forward pass in training; on the "meta" device
@@ -30,6 +33,8 @@ def from_module(model: torch.nn.Module, example_input: Any, *, name: str = "", l
     - A convolution counts its kernel at every position of its output, a transposed one at every position of its input.
     - A bilinear layer counts as a dense layer of the products of its inputs' elements, a complex product as four real
       ones. Masks, and zeros beside a sequence or image, count as other numbers do.
+    - What is expanded or repeated for each example, such as queries, is multiplied for each. In a batch of one that
+      cannot be told: it then counts as computed once in a step.
     - Parameters without ``requires_grad`` are not trained: they are ``frozen``, no gradient of them is computed or
       sent. No gradients flow below the first trained parameter. What a checkpoint computes again is not counted.
     - Of a quantized model the products are those of the plain one.
@@ -39,9 +44,12 @@ def from_module(model: torch.nn.Module, example_input: Any, *, name: str = "", l
 
     Args:
         model: any module; its state is restored afterwards, except for random numbers.
-        example_input: a batch of inputs, a tuple of arguments, or a dict of them by name. Sizes are divided by the
-            length of the first dimension of the first tensor, which must be the batch. A model that takes the examples
-            of a batch one by one needs a batch of one.
+        example_input: a batch of inputs, a tuple of arguments, or a dict of them by name. A named tuple, such as a
+            packed sequence, is one argument.
+        batch: examples in it, by which sizes are divided; None: the length of the first dimension of the first tensor.
+            It is needed where that is something else, as in a list of images or in sequences with the time first. Rows
+            that examples share unevenly, as experts and packed sequences do, are rounded so that layers of one size
+            have the right sum; each layer has one at least.
         name, label: of the workload; by default the class's name.
 
     Returns:
@@ -49,7 +57,7 @@ def from_module(model: torch.nn.Module, example_input: Any, *, name: str = "", l
 
     Raises:
         ImportError: there is no torch.
-        ValueError: an input without a batch, or a model without a product.
+        ValueError: an input without a batch, a batch below 1, or a model without a product.
 
     >>> import torch
     >>> model = torch.nn.Sequential(torch.nn.Linear(512, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
@@ -63,17 +71,18 @@ def from_module(model: torch.nn.Module, example_input: Any, *, name: str = "", l
     from lplab.compression.tensors.layers import counted_positions, module_infos
 
     named = dict(example_input) if isinstance(example_input, Mapping) else {}
-    arguments = () if named else example_input if isinstance(example_input, tuple) else (example_input,)
+    arguments = () if named else example_input if type(example_input) is tuple else (example_input,)
     with torch.inference_mode(False):  # what was made in inference mode could not be in a forward pass with gradients
         arguments, named = tree_map(lambda x: x.clone() if _is_inference(x) else x, (arguments, named))
     inputs = [x for x in tree_leaves((arguments, named)) if isinstance(x, torch.Tensor)]
-    if not inputs or inputs[0].ndim < 1 or len(inputs[0]) < 1:
+    if not inputs or (batch is None and (inputs[0].ndim < 1 or len(inputs[0]) < 1)):
         raise ValueError(
             "example_input must be a tensor with a batch of at least one example, or a tuple or dict of arguments"
         )
     if any(torch.nn.parameter.is_lazy(x) for x in (*model.parameters(), *model.buffers())):
         raise ValueError(f"{type(model).__name__} has parameters without a shape; call it once on an example before")
-    recorder = _recording_mode(model, inputs, len(inputs[0]))
+    batch = check_int("batch", len(inputs[0]) if batch is None else batch, 1, 2**53)
+    recorder = _recording_mode(model, inputs, batch)
     with ExitStack() as stack:
         positions = stack.enter_context(counted_positions(model))
         for context in (_restored_afterwards(model), _plain_operators(model), recorder.names_of(model), recorder):
@@ -86,7 +95,7 @@ def from_module(model: torch.nn.Module, example_input: Any, *, name: str = "", l
         raise ValueError(f"{type(model).__name__} multiplies no matrices{besides}, so there is nothing to speed up")
     if uncounted:
         warnings.warn(f"{word}: products are not counted in {', '.join(uncounted)}", stacklevel=2)
-    layers = _named_ends(_with_weights(_merged(recorder.layers, len(inputs[0])), model, module_infos(model, positions)))
+    layers = _named_ends(_with_weights(_merged(recorder.layers, batch), model, module_infos(model, positions)))
     return Workload(word, label or word, tuple(layers), tokens=1, uncounted=uncounted)
 
 
@@ -98,14 +107,25 @@ def _is_inference(value: Any) -> bool:
 
 @contextmanager
 def _restored_afterwards(model: torch.nn.Module) -> Iterator[None]:
-    """Restore the modes of all modules, buffers (running means) and quantizers after the run."""
+    """Restore the modes of all modules, buffers (running means, caches) and quantizers after the run."""
+    import torch
+
+    modules = [module for module in model.modules() if not isinstance(module, torch.jit.ScriptModule)]
+    places = [(module._buffers, dict(module._buffers)) for module in modules]
     modes = [(module, module.training) for module in model.modules()]
+    values = [(buffer, buffer.clone()) for buffer in model.buffers()]  # a state_dict has the persistent ones alone
     before = copy.deepcopy(model.state_dict())  # with its metadata, where a quantized model has its clips and scales
     try:
         yield
     finally:
         for module, training in modes:
             module.training = training
+        for buffers, there in places:  # a forward pass may put tensors of other shapes in their place
+            buffers.clear()
+            buffers.update(there)
+        for buffer, value in values:
+            with torch.inference_mode(buffer.is_inference()), torch.no_grad():
+                buffer.copy_(value)
         model.load_state_dict(before)
 
 
@@ -154,7 +174,6 @@ def _merged(found: list[Recorded], batch: int) -> list[Recorded]:
             old, rows = before.layer, before.uneven_rows + rows
             merged[at[key]] = replace(before, uneven_rows=rows, layer=replace(
                 old,
-                m=-(-rows // batch) if rows else old.m,
                 steps=old.steps if rows else old.steps + 1,
                 inputs=old.inputs + layer.inputs,
                 outputs=old.outputs + layer.outputs,
@@ -163,6 +182,14 @@ def _merged(found: list[Recorded], batch: int) -> list[Recorded]:
             continue
         at[key] = len(merged)
         merged.append(record)
+    left: dict[tuple[int, ...], int] = {}  # rows of the batch that layers of one size have still to share
+    for i, record in enumerate(merged):
+        if record.uneven_rows:
+            size = (record.layer.n, record.layer.k, record.layer.groups)
+            rows = record.uneven_rows + left.get(size, batch - 1)  # the sum is rounded up
+            m = max(rows // batch, 1)
+            left[size] = rows - m * batch
+            merged[i] = replace(record, layer=replace(record.layer, m=m))
     return merged
 
 
@@ -263,6 +290,7 @@ def _recording_mode(model: torch.nn.Module, inputs: list[torch.Tensor], batch: i
                 self.uncounted[f"{space}.{operator} ({where or 'the model'})"] = None
             elif space == "aten":
                 self.layers += layers_of(operator, args, out, where, self.origins, batch)
-            self.origins.follow(sources, [x for x in tree_leaves(out) if isinstance(x, torch.Tensor)])
+            repeated = batch > 1 and operator == "repeat" and batch in args[1]
+            self.origins.follow(sources, [x for x in tree_leaves(out) if isinstance(x, torch.Tensor)], repeated)
 
     return RecordingMode()

@@ -224,6 +224,7 @@ class Workload:
 def checked_batch(batch: Any) -> np.ndarray:
     """A batch size, or an array of them, as float64; ValueError unless all are whole and from 1 to 2^53."""
     sizes = np.asarray(batch)
+    sizes = sizes.astype(float) if sizes.dtype.kind == "f" else sizes  # float16 has no 2^53
     wrong = ~((sizes >= 1) & (sizes == np.floor(sizes))) if sizes.dtype.kind in "iuf" else np.ones(sizes.shape, bool)
     if wrong.any():
         raise ValueError(f"batch must be a whole number from 1 (or an array of them), got {sizes[wrong].tolist()[0]!r}")

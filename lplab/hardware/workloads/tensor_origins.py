@@ -19,11 +19,13 @@ class Origin:
         from_example: whether it depends on the example, or is as long as the batch.
         parameters: names of those that it is, or is computed from; none for what depends on the example.
         has_gradient: whether the backward pass computes its gradient.
+        repeated: whether it is there once for each example, though it does not depend on it, as expanded queries are.
     """
 
     from_example: bool
     parameters: frozenset[str]
     has_gradient: bool
+    repeated: bool = False
 
 
 class Origins:
@@ -52,13 +54,14 @@ class Origins:
         if key in self._parameters:
             held = self._parameters[key]  # one parameter, or many in one storage
             name = next((name for first, name in reversed(held) if first <= _offset(tensor)), held[0][1])
-            return Origin(False, frozenset([name]), self._has_gradient(tensor, False))
+            return Origin(False, frozenset([name]), self._has_gradient(tensor, False), self._is_expanded(tensor))
         if key in self._known:
             found = self._known[key][1]
             gradient = self._has_gradient(tensor, found.has_gradient)
-            return Origin(found.from_example, found.parameters, gradient)
+            repeated = found.repeated or self._is_expanded(tensor)
+            return Origin(found.from_example, found.parameters, gradient, repeated)
         is_activation = key not in self._buffers and self._batch in tensor.shape
-        return Origin(is_activation, frozenset(), self._has_gradient(tensor, False))
+        return Origin(is_activation, frozenset(), self._has_gradient(tensor, False), self._is_expanded(tensor))
 
     def is_buffer(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor is a buffer of the module, or a view of one."""
@@ -72,20 +75,29 @@ class Origins:
         """How many elements parameters have together."""
         return sum(self._sizes[name] for name in parameters)
 
-    def follow(self, operands: Iterable[Origin], results: Iterable[torch.Tensor]) -> None:
-        """Note where the results of an operator come from."""
+    def follow(self, operands: Iterable[Origin], results: Iterable[torch.Tensor], repeated: bool = False) -> None:
+        """Note where the results of an operator come from, and whether it repeats its operand for each example."""
         sources = list(operands)
         from_example = any(source.from_example for source in sources)
         names = frozenset().union(*[source.parameters for source in sources])
         inside = any(source.has_gradient for source in sources)
+        repeated |= any(source.repeated for source in sources)
         for tensor in results:
             example = from_example or (not sources and self._batch in tensor.shape)
-            self._note(tensor, Origin(example, frozenset() if example else names, inside))
+            self._note(tensor, Origin(example, frozenset() if example else names, inside, repeated))
 
     def _note(self, tensor: torch.Tensor, origin: Origin) -> None:
         key, hold = _storage(tensor)
         if key and key not in self._parameters:
             self._known[key] = (hold, origin)
+
+    def _is_expanded(self, tensor: torch.Tensor) -> bool:
+        """Whether a view repeats its elements for each example."""
+        import torch
+
+        if self._batch == 1 or tensor.layout != torch.strided or tensor.is_nested:
+            return False
+        return any(n == self._batch and not step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
 
     def _has_gradient(self, tensor: torch.Tensor, inside: bool) -> bool:
         """Within an autograd.Function, operands do not require gradients, but the function has a backward pass."""

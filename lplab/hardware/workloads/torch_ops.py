@@ -230,6 +230,8 @@ class _Operator:
     def product(self, whole: _Product, a: torch.Tensor, b: torch.Tensor, kind: str = "linear") -> Recorded:
         """A product as a layer; where only one factor depends on the example, the other has its weights."""
         left, right = self.origins.of(a), self.origins.of(b)
+        if not (left.from_example or right.from_example):  # computed for each example, or once in a step
+            left, right = (replace(x, from_example=x.repeated) for x in (left, right))
         if right.from_example and not left.from_example and kind == "linear":
             whole, left, right, b = _Product(whole.groups, whole.n, whole.m, whole.k), right, left, a
         order: tuple[str, ...]
@@ -264,7 +266,7 @@ class _Operator:
     def _about(self) -> dict[str, Any]:
         """Elements that are read and written of one example, without weights and running means."""
         origins = {id(x): self.origins.of(x) for x in self.tensors}
-        per_step = not any(origin.from_example for origin in origins.values())
+        per_step = not any(origin.from_example or origin.repeated for origin in origins.values())
         read = [x for x in self.tensors if not origins[id(x)].parameters and not self.origins.is_buffer(x)]
         share = 1 if per_step else self.batch
         twice = 2 if self.result.is_complex() else 1
