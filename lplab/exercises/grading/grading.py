@@ -25,7 +25,7 @@ from lplab.exercises.grading.journal import Journal, Task
 from lplab.exercises.grading.judging import judge_all, most_answers, verdicts_of
 from lplab.exercises.grading.marks import MISSING, Class, Mark, Similar, Student, mark_of
 from lplab.exercises.grading.merging import as_one, listed
-from lplab.exercises.grading.owners import Owners, leads_outside
+from lplab.exercises.grading.owners import NOT_CANVAS, Owners, group_of, leads_outside
 from lplab.exercises.grading.roster import Roster
 from lplab.exercises.grading.similar import alike
 from lplab.exercises.grading.submissions import Submission, clean, name_of, read_submission
@@ -178,7 +178,7 @@ def _owned(found: HandedIn, folder: Path, owners: Owners, roster: Roster | None)
     """Read one file. Its path alone says whose it is: what a report says of its name, anyone may have written."""
     one, inside = _read(found, folder), found.path.relative_to(folder)
     owner = owners.of(found.owner.relative_to(folder))
-    notes = owner.notes + one.notes + ("marked as late; when it was handed in is not known",) * owner.late
+    notes = one.notes + ("marked as late; when it was handed in is not known",) * owner.late
     if owner.others:
         notes += (f"handed in together with {', '.join(owner.others)}, who have no marks of their own here",)
     time, group, place = owner.time, owner.group, None
@@ -188,7 +188,8 @@ def _owned(found: HandedIn, folder: Path, owners: Owners, roster: Roster | None)
             notes += (contradiction,) * bool(contradiction)
             notes += roster.remarks(owner.keys, one.name if one.is_claimed else "")
         else:
-            time, group = time or roster.students[place].submitted, PurePath(f"roster row {place:06}")
+            time, group = time or roster.students[place].submitted, group_of("roster", f"{place:06}")
+    notes = tuple(note for note in owner.notes if place is None or note != NOT_CANVAS) + notes
     times = {key: (time,) * len(some) for key, some in one.answers.items()} if time else {}
     return OwnedFile(group, inside, replace(one, notes=notes, times=times), owner.name, place)
 
@@ -284,13 +285,16 @@ def _student(
         if answers:
             times = one.times.get(exercise.id, (None,) * len(answers))
             kept = [weights.share_left(exercise.id, time) for time in times]
-            best = max(range(len(answers)), key=lambda i: _rank(verdicts[exercise.id, answers[i]], kept[i]))
+            found = [verdicts[exercise.id, answer] for answer in answers]
+            if exercise.is_repair:  # its stub is judged as any answer, and may be better than what a student tried
+                found = [
+                    replace(verdict, status=NOT_YET, ring="", points=0) if _is_untouched(answer, exercise) else verdict
+                    for answer, verdict in zip(answers, found, strict=True)
+                ]
+            best = max(range(len(answers)), key=lambda i: _rank(found[i], kept[i]))
             where = one.places[exercise.id][best]
-            mark = mark_of(verdicts[exercise.id, answers[best]], where, all_or_nothing)
-            marks[exercise.id] = _weighed(mark, exercise, weights, kept[best])
-            if exercise.is_repair and _is_untouched(answers[best], exercise):
-                marks[exercise.id] = replace(mark, status=NOT_YET, ring="", points=0.0)
-            if skipped := verdicts[exercise.id, answers[best]].skipped:
+            marks[exercise.id] = _weighed(mark_of(found[best], where, all_or_nothing), exercise, weights, kept[best])
+            if skipped := found[best].skipped:
                 notes.append(f"{exercise.id}: {clean(skipped, 300)}; grading does not run that")
             if days := weights.days_late(exercise.id, times[best]):
                 late = f"{days} day{'s' * (days > 1)} late, {1 - kept[best]:.0%} of its points taken off"
@@ -299,7 +303,7 @@ def _student(
                 notes.append(f"{exercise.id}: not known when it was handed in; nothing was taken off")
             if len(answers) > (most := most_answers(exercise.id)):
                 notes.append(f"{exercise.id}: {len(answers)} answers were handed in; the last {most} count")
-            if len({_rank(verdicts[exercise.id, answer]) for answer in answers}) > 1:  # else it does not matter which
+            if len(set(map(_rank, found))) > 1:  # else it does not matter which
                 notes.append(f"{exercise.id}: the best of {len(answers)} answers ({where})")
         checked = one.history.get(exercise.id, {}).get("version")
         if checked and checked != exercise.version:

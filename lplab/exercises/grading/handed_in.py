@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,12 @@ PASSED_OVER = frozenset(  # what programs and systems put beside the files of a 
         "__MACOSX", "__pycache__", "node_modules", "Thumbs.db", "desktop.ini",
         ".DS_Store", ".cache", ".conda", ".config", ".git", ".github", ".hg", ".idea", ".ipynb_checkpoints", ".ipython",
         ".jupyter", ".local", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".svn", ".tox", ".venv", ".vscode",
-        ".Trash", ".Trashes", ".Spotlight-V100", ".fseventsd",
+        ".Trash", ".Trashes", ".Spotlight-V100", ".fseventsd", ".virtual_documents",
+        "$RECYCLE.BIN", "System Volume Information", "Icon\r",
     )
 )  # fmt: skip
+PASSED_OVER_ANYHOW = frozenset(name.casefold() for name in PASSED_OVER)  # Windows writes Desktop.ini and thumbs.db, too
+PLACEHOLDER = re.compile(r"\.(?P<name>.+)\.icloud")  # macOS: the file itself is not on this computer
 PASSED_OVER_PREFIXES = ("._", ".~lock.", "~$")  # of macOS, LibreOffice and Word, beside a file of theirs
 
 
@@ -76,7 +80,9 @@ def find_files(folder: Path, leave_out: Sequence[Path] = ()) -> Iterator[HandedI
         folders = []
         for entry in entries:
             path, twin = Path(entry.path), read.get(Path(entry.name).stem)
-            if _is_passed_over(entry):
+            if (missing := PLACEHOLDER.fullmatch(entry.name)) and not _is_folder(entry):
+                made = HandedIn(path, here / missing["name"], "is a placeholder of iCloud; download the file itself")
+            elif is_passed_over(entry):
                 if here == folder:
                     continue
                 made = HandedIn(path, path, "is passed over", aside=True)
@@ -102,11 +108,11 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_read(entry: os.DirEntry[str]) -> bool:
-    return entry.name.lower().endswith(READ) and not _is_passed_over(entry) and not _is_folder(entry)
+    return entry.name.lower().endswith(READ) and not is_passed_over(entry) and not _is_folder(entry)
 
 
-def _is_passed_over(entry: os.DirEntry[str]) -> bool:
+def is_passed_over(entry: os.DirEntry[str]) -> bool:
     """Whether a program made it; of hidden files only those count that may be a notebook or a report."""
-    if entry.name in PASSED_OVER or entry.name.startswith(PASSED_OVER_PREFIXES):
+    if entry.name.casefold() in PASSED_OVER_ANYHOW or entry.name.startswith(PASSED_OVER_PREFIXES):
         return True
     return entry.name.startswith(".") and not entry.name.lower().endswith(READ) and not _is_folder(entry)

@@ -19,6 +19,7 @@ from typing import Any
 from unicodedata import normalize
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from lplab.exercises.grading.handed_in import READ, is_passed_over
 from lplab.exercises.grading.submissions import clean, name_of
 
 MOODLE = re.compile(r"(?P<name>.+?)(?:_(?P<id>\d+))?_assignsubmission_(?:file|onlinetext)(?:_.*)?", re.DOTALL)
@@ -26,7 +27,8 @@ CANVAS = re.compile(
     r"(?P<name>.+?)_(?P<late>LATE_)?(?P<id>[1-9]\d*)_(?:(?P<attachment>[1-9]\d*)_.+|(?:text|link)\.html)", re.DOTALL
 )
 SAKAI, ATTACHMENTS = re.compile(r"(?P<name>.+)\((?P<id>[^()]+)\)", re.DOTALL), "Submission attachment(s)"
-METADATA = "submission_metadata.yml"  # of an export of Gradescope
+METADATA = "submission_metadata.yml"  # of an export of Gradescope, beside its folders
+GRADESCOPE = re.compile(r"submission_\d+")  # such a folder
 TIMESTAMP = "timestamp.txt"  # of nbgrader, beside the notebooks of one student
 MAX_TIMESTAMP = 200  # characters of it that are read
 PARTS = ("name", "id", "email")  # the groups that a pattern may have
@@ -38,7 +40,7 @@ class Owner:
     """Whose file it is, as far as its path tells.
 
     Args:
-        group: the files of one student have the same.
+        group: the files of one student have the same. It is that folder or file itself, or has two parts.
         name: for the marks; "" if the path tells none, then the submission has its own.
         keys: what may stand in a roster: ids, e-mail, name.
         time: when it was handed in, if that is known.
@@ -80,7 +82,9 @@ class Owners:
         self.folder = folder
         self.is_nbgrader = folder.resolve().name == "submitted"
         self.pattern = _compiled(pattern) if pattern else None
-        self.submitters = _submitters(folder / METADATA) if (folder / METADATA).is_file() else {}
+        self.submitters: dict[str, Owner] = {}
+        if (folder / METADATA).is_file() and any(map(_is_gradescopes, _listed(folder))):  # else a student wrote it
+            self.submitters = _submitters(folder / METADATA)
 
     def of(self, path: PurePath) -> Owner:
         """The owner of one file, by its path from the folder of the class."""
@@ -94,14 +98,15 @@ class Owners:
             return self.submitters[first]
         if moodle := MOODLE.fullmatch(first):
             name, number = clean(moodle["name"]), f"Participant {moodle['id']}" if moodle["id"] else ""
-            group = PurePath(f"{normalize('NFC', moodle['name'])}_{moodle['id']}")
+            group = group_of("Moodle", normalize("NFC", moodle["name"]), str(moodle["id"]))
             return Owner(group, name, tuple(filter(None, (number, name))), number=number)
-        if len(path.parts) == 1 and (canvas := _canvas(first)):
+        if (len(path.parts) == 1 or first in self._unpacked) and (canvas := _canvas(first)):
             name = clean(canvas["name"])
-            owner = Owner(PurePath(f"{canvas['name']}_{canvas['id']}"), name, (canvas["id"], name))
+            number, keys = canvas["id"], (canvas["id"], name)
             if first in self._not_canvas:
-                return Owner(group, keys=owner.keys, number=canvas["id"], notes=(NOT_CANVAS,))
-            return Owner(owner.group, name, owner.keys, late=bool(canvas["late"]), number=canvas["id"])
+                return Owner(group, keys=keys, number=number, notes=(NOT_CANVAS,))
+            group = group_of("Canvas", canvas["name"], number)
+            return Owner(group, name, keys, late=bool(canvas["late"]), number=number)
         if self.is_nbgrader and len(path.parts) > 1:
             time = self._handed_in(PurePath(*path.parts[:2])) if len(path.parts) > 2 else None
             return Owner(group, clean(first), (first,), time)
@@ -121,22 +126,49 @@ class Owners:
 
         Canvas gives each student one number, each file one of its own, and students have different names. Where all
         names are the same (``week_10_2_ada.ipynb``), a number has two names, or a file has the number of another one,
-        somebody else has named them.
+        somebody else has named them. A file that was saved twice or unpacked has its number twice.
         """
-        found = {name: canvas for name in os.listdir(self.folder) if (canvas := _canvas(name))}
+        names_of_files = [entry.name for entry in _listed(self.folder) if not is_passed_over(entry)]
+        found = {name: canvas for name in names_of_files if (canvas := _canvas(name))}
         names: dict[str, set[str]] = defaultdict(set)  # by the number of the student
         for canvas in found.values():
             names[canvas["id"]].add(canvas["name"])
-        files = Counter(canvas["attachment"] for canvas in found.values() if canvas["attachment"])
+        attached = {(canvas["attachment"], _stem(PurePath(name))) for name, canvas in found.items()}
+        files = Counter(attachment for attachment, _ in attached if attachment)
         odd = {number for number, some in names.items() if len(some) > 1}
         odd |= {canvas["id"] for canvas in found.values() if files[canvas["attachment"]] > 1}
         if len(found) > 1 and len(set().union(*names.values())) == 1:
             odd |= set(names)
         return {name for name, canvas in found.items() if canvas["id"] in odd}
 
+    @cached_property
+    def _unpacked(self) -> set[str]:
+        """The folders beside a file of the same name, from which they were unpacked."""
+        folders, files = set(), set()
+        for entry in _listed(self.folder):
+            if entry.is_dir(follow_symlinks=False):
+                folders.add(entry.name)
+            else:
+                files.add(_stem(PurePath(entry.name)))
+        return folders & files
+
     def _handed_in(self, folder: PurePath) -> datetime | None:
         path = self.folder / folder / TIMESTAMP
         return None if leads_outside(path, self.folder) else _timestamp(path)
+
+
+def group_of(kind: str, *parts: str) -> PurePath:
+    """The group of the files of one owner. It has two parts, so no file or folder of the class can be called so."""
+    return PurePath("owner", " ".join([kind, *parts]).replace("/", "_"))
+
+
+def _listed(folder: Path) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as some:
+        return list(some)
+
+
+def _is_gradescopes(entry: os.DirEntry[str]) -> bool:
+    return GRADESCOPE.fullmatch(entry.name) is not None and entry.is_dir(follow_symlinks=False)
 
 
 def _canvas(name: str) -> re.Match[str] | None:
@@ -148,14 +180,23 @@ def _canvas(name: str) -> re.Match[str] | None:
 def _plain_keys(path: PurePath) -> tuple[str, ...]:
     """The name of the folder that a file is in, or of the file itself if it is in none, as ``lplab report`` makes it.
 
-    A browser counts the files of one name that it has saved.
+    What looks like an ending may be a part of the name, so the roster must not know somebody else by the whole name.
 
     >>> _plain_keys(PurePath("s11/lab01.ipynb")), _plain_keys(PurePath("lplab-report_Ada_Lovelace (1).json"))
     (('s11',), ('Ada_Lovelace',))
+    >>> _plain_keys(PurePath("ada.lovelace"))
+    ('ada.lovelace', 'ada')
     """
     if len(path.parts) > 1:
         return (path.parts[0],)
-    return (re.sub(r"\s*\(\d+\)$", "", name_of(path).removeprefix("lplab-report_")),)
+    name = _stem(path).removeprefix("lplab-report_")
+    is_whole = path.suffix.lower() in READ or name == path.name
+    return (name,) if is_whole else (clean(path.name), name)
+
+
+def _stem(path: PurePath) -> str:
+    """The name of a file without its ending and without the number by which a browser tells files of one name apart."""
+    return re.sub(r"\s*\(\d+\)$", "", name_of(path))
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
@@ -172,7 +213,7 @@ def _by_pattern(found: re.Match[str]) -> Owner:
     groups = found.groupdict()
     known = {part: clean(groups[part]) for part in PARTS if groups.get(part)}
     name = known.get("name") or known.get("id") or known.get("email", "")
-    return Owner(PurePath("_".join(known.values()).replace("/", "_") or "nobody"), name, tuple(known.values()))
+    return Owner(group_of("pattern", *known.values()), name, tuple(known.values()))
 
 
 # ---- Gradescope's metadata -------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from unicodedata import category, normalize
+from unicodedata import category, combining, normalize
 
 from lplab.exercises.grading.owners import Owner
 from lplab.exercises.grading.submissions import clean
@@ -23,7 +23,7 @@ COLUMNS = {  # what a column may be called, in small letters
     "name": ("full name", "student", "name"),
     "first": ("first name", "first_name", "firstname", "given name"),
     "last": ("last name", "last_name", "lastname", "surname", "family name"),
-    "login": ("sis login id", "username", "login"),
+    "login": ("sis login id", "username", "login", "github_username"),
     "number": ("identifier", "id"),  # by which Moodle and Canvas know a participant
     "submitted": ("submitted",),  # when, in ISO 8601
 }
@@ -97,10 +97,12 @@ class Roster:
         self.odd = tuple(odd)
         self.by_key: dict[str, set[int]] = defaultdict(set)
         self.by_unaccented: dict[str, set[int]] = defaultdict(set)
+        self.by_unsigned: dict[str, set[int]] = defaultdict(set)
         for place, student in enumerate(self.students):
             for key in student.keys:
                 self.by_key[key].add(place)
                 self.by_unaccented[unaccented(key)].add(place)
+                self.by_unsigned[key.replace("-", "")].add(place)
 
     @property
     def kind(self) -> str:
@@ -156,8 +158,13 @@ class Roster:
         return tuple(found)
 
     def _places(self, key: str) -> set[int]:
-        """The places of those whom a key may mean: with its accents if there are such students, else without."""
-        return self.by_key.get(plain(key)) or self.by_unaccented.get(unaccented(plain(key))) or set()
+        """The places of those whom a key may mean: with its accents if there are such students, else without.
+
+        The same holds for signs within a number. Where the key and the roster both have signs, these must be the same.
+        """
+        key = plain(key)
+        unsigned = self.by_key.get(key.replace("-", "")) if "-" in key else self.by_unsigned.get(key)
+        return self.by_key.get(key) or self.by_unaccented.get(unaccented(key)) or unsigned or set()
 
     def _contradiction(self, keys: Sequence[str]) -> str:
         meant = [(key, self.find([key])) for key in keys]
@@ -169,28 +176,33 @@ class Roster:
 
 
 def plain(text: str) -> str:
-    """A name or number without what systems change in it: case, blanks and signs.
+    """A name or number without what systems change in it: case, blanks and signs. A sign between two digits stays one.
 
     >>> plain("Lovelace, Ada"), plain("Zoë"), plain("Ada@uni.edu")
     ('lovelaceada', 'zoë', 'ada@uni.edu')
+    >>> plain("1-12"), plain("1 / 12"), plain("11_2"), plain("4711.0")
+    ('1-12', '1-12', '11-2', '4711.0')
     """
     text = normalize("NFKC", normalize("NFKC", text).casefold())
-    return "".join(c for c in text if c.isalnum() or category(c)[0] == "M" or c in "@." * ("@" in text))
+    text = re.sub(r"(?<=\d)(?:[^\w.@]+|_+)(?=\d)", "\0", text.replace("\0", ""))
+    text = text if "@" in text else re.sub(r"(?<!\d)\.|\.(?!\d)", "", text)
+    kept = "".join(c for c in text if c.isalnum() or category(c)[0] == "M" or c in "@.\0")
+    return kept.replace("\0", "-")
 
 
 def unaccented(key: str) -> str:
-    """What `plain` gives without accents.
+    """What `plain` gives without accents. The vowels of Indic and Thai letters and the dots of kana are none.
 
-    >>> unaccented("zoë")
-    'zoe'
+    >>> unaccented("zoë"), unaccented("राम") == unaccented("रीमा")
+    ('zoe', False)
     """
-    return "".join(c for c in normalize("NFKD", key) if c.isalnum() or c in "@.")
+    return "".join(c for c in normalize("NFKD", key) if not (combining(c) >= 200 or 10 <= combining(c) <= 35))
 
 
 def keys_of(name: str, *others: str) -> list[str]:
     """The keys of a student: the numbers, and the name with its parts in each order that turning them around gives."""
     parts = [part for part in re.split(r"[\s,]+", name) if part]
-    turned = ["".join(parts[i:] + parts[:i]) for i in range(len(parts))]
+    turned = [" ".join(parts[i:] + parts[:i]) for i in range(len(parts))]
     local = [other.partition("@")[0] for other in others if "@" in other]
     return list(dict.fromkeys(filter(None, map(plain, (*others, *local, *turned)))))
 

@@ -37,6 +37,7 @@ SIGNATURES = {  # of files that are neither, by their first bytes
 }
 ARCHIVES = ("", ".zip", ".gz", ".tgz", ".tar", ".7z", ".rar", ".xz", ".bz2", ".zst")  # else a zip may be a document
 ADVICE = "; hand in the notebook or the report"
+JOINERS = "\u200c\u200d"  # without width: Persian and Indic names are spelled with them, and emoji
 MARKS_OF_JSON = b"\xef\xbb\xbf\xff\xfe\0 \t\r\n"  # what may stand before the first brace
 DEFINED = re.compile(r"^[ \t]*def[ \t]+(\w+)[ \t]*\(", re.MULTILINE)
 ENDING = re.compile(r"\.(?:ipynb|json)(?:\.\w{1,9}|[ _-]?\(\d+\)|~)*$|\.[A-Za-z0-9]{1,9}$", re.IGNORECASE)
@@ -133,7 +134,7 @@ def clean(text: str, longest: int = 120) -> str:
     'Ada L. ?'
     """
     text = " ".join(text.encode("utf-8", "replace").decode().split())
-    text = "".join(character if character.isprintable() else "�" for character in text)
+    text = "".join(character if character.isprintable() or character in JOINERS else "�" for character in text)
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 

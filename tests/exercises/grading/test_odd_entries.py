@@ -185,7 +185,9 @@ ODD_ENTRIES = [
 def test_no_entry_of_gradescopes_metadata_changes_another_one(entry, first):
     odd = f"submission_9:\n  {entry}\n"
     with tempfile.TemporaryDirectory() as top:
-        put(Path(top), **{"submission_metadata.yml": odd + METADATA if first else METADATA + odd})
+        put(
+            Path(top), **{"submission_metadata.yml": odd + METADATA if first else METADATA + odd, "submission_1/a": ONE}
+        )
         owners = Owners(Path(top))
     found = [owners.of(PurePath(f"submission_{number}/a.ipynb")) for number in (1, 2, 3)]
     assert [owner.keys for owner in found] == [("s1", "ada"), ("s2", "Zoë Li"), ("s3", "cid")]
@@ -193,6 +195,47 @@ def test_no_entry_of_gradescopes_metadata_changes_another_one(entry, first):
 
 
 # ---- those that were met ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["owner", "roster 000000", "owner roster 000000", "roster row 000000", "Canvas ada 11"]
+)
+@pytest.mark.parametrize("form", ["files", "canvas"])
+def test_no_name_of_a_file_is_that_of_a_students_files_together(form, name, tmp_path):
+    make_class(tmp_path / "class", form)
+    put(tmp_path, **{"r.csv": ROSTER, f"class/{name}": BOTH})
+    found = marks_in(tmp_path / "class", tmp_path / "out", tmp_path / "r.csv")
+    assert found[name]["total"] == 12 and "not in the roster" in found[name]["notes"]
+    del found[name]
+    assert found == marks_without(form, True)
+
+
+@pytest.mark.parametrize(("first", "second", "more"), [
+    ("Ada_11_assignsubmission_file_/a.ipynb", "Ada_11", {}), ("ada_11_501_a.ipynb", "ada_11", {}),
+    ("lab-s11.ipynb", "s11/a.ipynb", {"names": "-(?P<id>s[0-9]+)"}),
+])  # fmt: skip
+def test_a_file_called_as_another_students_folder_is_read_is_another_student(first, second, more, tmp_path):
+    put(tmp_path, **{first: ONE, second: BOTH})
+    students = grade(tmp_path, ["00"], jobs=1, judged_by=judge_here, journal=JOURNAL, **more).students
+    assert sorted((one.total, one.file) for one in students) == [(6, first), (12, second)]
+
+
+@pytest.mark.parametrize("text", ["hi", "ada.ipynb:\n  :submitters:\n  - :name: Eve\n", "ada:\n  :submitters: []\n"])
+@pytest.mark.parametrize("form", ["files", "folders"])
+def test_metadata_that_a_student_wrote_is_a_file_of_the_class(form, text, tmp_path):
+    make_class(tmp_path / "class", form)
+    put(tmp_path / "class", **{"submission_metadata.yml": text})
+    found = marks_in(tmp_path / "class", tmp_path / "out")
+    assert "is a .yml file" in found.pop("submission_metadata.yml")["problem"] and found == marks_without(form, False)
+
+
+def test_what_systems_put_beside_files_is_passed_over_and_a_placeholder_is_said(tmp_path):
+    left = dict.fromkeys(["ada/Desktop.ini", "THUMBS.DB", "$RECYCLE.BIN/x", "ada/.virtual_documents/a.ipynb"], "x")
+    put(tmp_path / "class", **left, **{"ada/a.ipynb": ONE, "ada/.b.ipynb.icloud": "x", ".bob.ipynb.icloud": "x"})
+    found = marks_in(tmp_path / "class", tmp_path / "out")
+    told = "is a placeholder of iCloud; download the file itself"
+    assert sorted(found) == [".bob.ipynb.icloud", "ada"] and found[".bob.ipynb.icloud"]["problem"] == told
+    assert found["ada"]["total"] == 6 and f"the file .b.ipynb.icloud {told}" in found["ada"]["notes"]
 
 
 @needs_links

@@ -334,6 +334,18 @@ def test_a_text_that_canvas_took_belongs_to_the_student_of_the_files(folder):
     assert "the file lovelaceada_11_text.html is a .html file" in ada.remarks and neil.name == "o_neil"
 
 
+@pytest.mark.parametrize("more", [
+    {"._lovelaceada_11_501_l.ipynb": "x", "._babbagebob_12_502_l.ipynb": "x"}, {"lovelaceada_11_501_l (1).ipynb": ONE},
+    {"lovelaceada_11_503_p.zip": "PK\x03\x04", "lovelaceada_11_503_p/deep/l.ipynb": ONE},
+])  # fmt: skip
+@pytest.mark.parametrize("with_roster", [True, False])
+def test_what_a_computer_puts_beside_the_files_of_canvas_changes_nobody(with_roster, more, folder, tmp_path):
+    put(folder, **{"lovelaceada_11_501_l.ipynb": ONE, "babbagebob_12_502_l.ipynb": BOTH}, **more)
+    put(tmp_path, **{"r.csv": CANVAS_BOOK.replace("Charles", "Bob").replace(",13,", ",12,")})
+    students = graded(folder, roster=read_roster(tmp_path / "r.csv") if with_roster else None).students
+    assert [one.total for one in students] == [12, 6] and "joined with none" not in students[1].remarks
+
+
 @pytest.mark.parametrize(
     ("name", "who", "told"),
     [
@@ -396,6 +408,48 @@ def test_a_name_with_accents_is_that_of_whom_it_is_written_like(folder, tmp_path
     found = [(one.name, one.file) for one in graded(folder, roster=read_roster(tmp_path / "r.csv")).students]
     expected = dict(zip(["Zoë", "Zoe", "Müller", "José", "का", "कि"], (f"{name}.ipynb" for name in names), strict=True))
     assert dict(found) == expected and len(found) == 6
+
+
+@pytest.mark.parametrize(("known", "file"), [
+    ("राम", "रीमा"), ("だいき", "たいき"), ("ปุ", "ปู"), ("1-12", "11-2"), ("4711.0", "47110"), ("1 12", "11_2"),
+])  # fmt: skip
+def test_a_name_or_number_of_other_letters_or_parts_is_nobodys(known, file, folder, tmp_path):
+    put(folder, **{f"{file}.ipynb": ONE})
+    put(tmp_path, **{"r.csv": f"name\n{known}\nBob\n"})
+    assert [one.place for one in graded(folder, roster=read_roster(tmp_path / "r.csv")).students if one.file] == [None]
+    put(tmp_path, **{"r.csv": f"name\n{known}\n{file}\n"})
+    assert [one.place for one in graded(folder, roster=read_roster(tmp_path / "r.csv")).students if one.file] == [1]
+
+
+@pytest.mark.parametrize(("known", "file"), [
+    ("19-123-456", "19123456"), ("19123456", "19-123-456"), ("2026_001", "2026-001"), ("مُحَمَّد", "محمد"), ("Zoë", "Zoe"),
+])  # fmt: skip
+def test_signs_and_accents_of_one_side_alone_count_for_nothing(known, file, folder, tmp_path):
+    put(folder, **{f"{file}.ipynb": ONE})
+    put(tmp_path, **{"r.csv": f"name\n{known}\nBob\n"})
+    assert [one.place for one in graded(folder, roster=read_roster(tmp_path / "r.csv")).students if one.file] == [0]
+
+
+def test_a_name_with_a_dot_is_no_ending_where_the_roster_knows_it(folder, tmp_path):
+    put(folder, **{"ada.smith": ONE, "bob.jones": ONE})
+    put(tmp_path, **{"r.csv": "name,login\nAda Smith,ada.smith\nBob Jones,bob.jones\nBob Kay,bob\n"})
+    found = {one.file: one for one in graded(folder, roster=read_roster(tmp_path / "r.csv")).students if one.file}
+    assert found["ada.smith"].place == 0 and found["bob.jones"].place is None
+    assert "bob.jones means Bob Jones and bob means Bob Kay: it was joined with nobody" in found["bob.jones"].remarks
+
+
+@pytest.mark.parametrize(("names", "file", "text"), [
+    ("lab01-(?P<id>[^/]+)", "lab01-adalove/l.ipynb", "identifier,github_username,name\na@x,adalove,Ada B\n"),
+    ("- (?P<name>.+?) -", "12345-67890 - Ada B - Oct 5, 2026 1015 PM/l.ipynb", "name\nAda B\n"),
+    ("_(?P<id>[^_]+)_attempt_", "gradebook_CS101_Lab1_ada01_attempt_2026-10-05-22-10-11_l.ipynb",
+     "name,username\nAda B,ada01\n"),
+])  # fmt: skip
+def test_the_patterns_that_the_page_gives_for_other_systems(names, file, text, folder, tmp_path):
+    assert names in (Path(__file__).parents[3] / "docs" / "teaching.md").read_text("utf-8")
+    put(folder, **{file: ONE})
+    put(tmp_path, **{"r.csv": text})
+    (ada,) = graded(folder, roster=read_roster(tmp_path / "r.csv"), names=names).students
+    assert (ada.name, ada.total, ada.remarks) == ("Ada B", 6, "")
 
 
 @pytest.mark.parametrize(
@@ -481,6 +535,13 @@ def test_a_stub_that_was_left_as_it_was_is_an_empty_cell(folder, tmp_path):
     assert ada[1:5] == ["", "6", "", "6"] and bob[1] != "" and bob[2:4] == ["", ""]
     details = {tuple(row[:2]): row for row in rows_of(tmp_path / "out" / "details.csv", "utf-8-sig")}
     assert [details["ada", key][3] for key in ("00.1", "00.3")] == ["not yet"] * 2 and details["ada", "00.1"][7] == ""
+
+
+@pytest.mark.parametrize("other", ["midpoint.ipynb", "z.ipynb"])
+def test_a_stub_beside_an_answer_does_not_take_its_place(other, folder):
+    put(folder, **{"ada/m.ipynb": notebook(MIDPOINT.cell), f"ada/{other}": notebook(WRONG.replace("low\n", "7\n"))})
+    (ada,) = graded(folder).students
+    assert ada.marks["00.1"].status == "failed" and ada.marks["00.1"].where == f"{other}, code cell 1"
 
 
 # ---- weights ---------------------------------------------------------------------------------------------------------

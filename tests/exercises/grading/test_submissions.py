@@ -352,4 +352,5 @@ def test_every_guess_of_a_report_can_be_counted(tmp_path, guess, read):
 
 def test_names_become_one_printable_line():
     assert clean("  a\n\tb\x1b[31m c\ud800 ") == "a b�[31m c?"
+    assert clean("می\u200cخواهم 👩\u200d🚀 \u202eada") == "می\u200cخواهم 👩\u200d🚀 �ada"
     assert clean("x" * 500) == "x" * 119 + "…"
