@@ -13,13 +13,14 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from benchmarks import rows
 from benchmarks.formats import Candidate, Result, measure, show
 from lplab import compression, datasets
-from lplab.compression import selection, sparse
+from lplab.compression import selection
 from lplab.compression.wire import adacomp_wire, scalecom_wire
 
 ELEMENTS = 25_557_032  # the parameters of ResNet-50
@@ -57,37 +58,39 @@ def ours(x: np.ndarray) -> Iterator[Candidate]:
 
         yield Candidate(f"AdaComp {size}", "lplab", adacomp, bar)
     few = x[: x.size // 16]
-    yield Candidate("top-k 1 %, exact", "numpy", lambda: sparse.top_k_indices(few, few.size // 100), share=1 / 16)
+    yield Candidate("top-k 1 %, exact", "numpy", lambda: selection.top_k_indices(few, few.size // 100), share=1 / 16)
     for codec in ("lz4", "zstd", "zlib"):
         encode = partial(compression.Lossless(codec).encode, few)
         yield Candidate(f"lossless {codec}", "package", encode, share=1 / 16)
 
 
 def on_tensors(x: np.ndarray) -> Iterator[Candidate]:
-    """What gradients on a GPU go through, here with tensors on the CPU."""
+    """The same of tensors on the CPU, which are arrays without a copy, with results as tensors."""
     import torch
-
-    from lplab.compression.tensors import messages
-    from lplab.compression.tensors import selection as tensor_selection
 
     torch.set_num_threads(1)
     tensor = torch.from_numpy(x)
 
     def chunk_top() -> torch.Tensor:
-        return messages.encode_scalecom(tensor_selection.largest_per_chunk(tensor, 500), 500)
+        return torch.from_numpy(scalecom_wire.encode(selection.largest_per_chunk(tensor.numpy(), 500), 500))
 
     yield Candidate("chunk top-1 of 500", "tensors", chunk_top, 3.0)
     settings, residual = compression.AdaComp(bin=500), torch.from_numpy(steady_residual(x, 500))
     new = torch.empty_like(tensor)
 
     def adacomp() -> torch.Tensor:
-        found = tensor_selection.adacomp_select(residual, tensor, settings, 500, new)
-        return messages.encode_adacomp(found.scale, found.indices, found.negative, x.size, 500)
+        found = selection.adacomp_select(residual.numpy(), tensor.numpy(), settings, 500, new.numpy())
+        return torch.from_numpy(adacomp_wire.encode(found.scale, found.indices, found.negative, x.size, 500))
 
     yield Candidate("AdaComp 500", "tensors", adacomp, 10.0)
     few = tensor[: x.size // 16]
-    top_k = partial(tensor_selection.top_k_indices, few, few.numel() // 100)
-    yield Candidate("top-k 1 %, exact", "tensors", top_k, share=1 / 16)
+    yield Candidate("top-k 1 %, exact", "tensors", partial(_top_k, few, few.numel() // 100), share=1 / 16)
+
+
+def _top_k(tensor: Any, k: int) -> Any:
+    import torch
+
+    return torch.from_numpy(selection.top_k_indices(tensor.numpy(), k))
 
 
 def top_k_against_torch(x: np.ndarray, repetitions: int) -> tuple[float, float]:
@@ -97,8 +100,6 @@ def top_k_against_torch(x: np.ndarray, repetitions: int) -> tuple[float, float]:
     """
     import torch
 
-    from lplab.compression.tensors import selection as tensor_selection
-
     torch.set_num_threads(1)
     few = x[: x.size // 16]
     tensor, k = torch.from_numpy(few), few.size // 100
@@ -107,8 +108,8 @@ def top_k_against_torch(x: np.ndarray, repetitions: int) -> tuple[float, float]:
         stamps = [time.process_time()]
         for work in (
             lambda: torch.topk(tensor.abs(), k),
-            lambda: sparse.top_k_indices(few, k),
-            lambda: tensor_selection.top_k_indices(tensor, k),
+            lambda: selection.top_k_indices(few, k),
+            lambda: _top_k(tensor, k),
         ):
             work()
             stamps.append(time.process_time())

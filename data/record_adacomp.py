@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from lplab.compression import AdaComp, Compressor, Context, Dense, TopK
-from lplab.compression.selection import bin_maxima
+from lplab.compression.arrays import bin_maxima
 from lplab.parallel.instrumented_adacomp import LAYERS, AdaCompRun, LayerRecord, LayerSample
 
 STEPS, EVERY, WINDOW = 240, 3, 500

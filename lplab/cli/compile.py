@@ -65,15 +65,15 @@ def _add(accumulator: str, chunk: int | None, mode: str) -> None:
 
 
 def _select() -> None:
-    from lplab.compression import AdaComp, selection
+    from lplab.compression import AdaComp, arrays, selection
 
     x = np.linspace(-1, 1, SIZE, dtype=np.float32)
     found = selection.adacomp_select(x, x, AdaComp(), bin=500)
-    selection.is_finite(x)
+    arrays.is_finite(x)
     total = np.empty_like(x)
-    selection.add_finite(x, x, total)
-    selection.add_finite(x, total, total)
-    selection.take_sent(total, found.indices)
+    arrays.add_finite(x, x, total)
+    arrays.add_finite(x, total, total)
+    arrays.take_sent(total, found.indices)
 
 
 def _move(name: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -57,6 +58,8 @@ class AdaComp(Compressor):
     50
     """
 
+    takes_tensors: ClassVar[bool] = True
+
     bin: int | None = None
     scale_factor: float = 2.0
     sign_of: str = "G"
@@ -91,24 +94,25 @@ class AdaComp(Compressor):
         """A residual of zeros."""
         return LayerState(shape, residual=np.zeros(element_count(shape), np.float32))
 
-    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+    def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
         """One all-gather of packed symbols."""
         length = self._bin()
         selected = self._select(flat_gradient(gradient, state), state, context)
-        ensure_finite(np.array([selected.scale]), CORRECTED)  # the mean of the largest sums
+        ensure_finite(selected.scale, CORRECTED)  # the mean of the largest sums
         if self.sign_of == "H":  # which may add the scale where else it is subtracted
             ensure_finite(selected.residual, "the new residual")
         state.propose(residual=selected.residual)
-        payload = adacomp_wire.encode(selected.scale, selected.indices, selected.negative, gradient.size, length)
+        numel = element_count(gradient.shape)
+        payload = adacomp_wire.encode(selected.scale, selected.indices, selected.negative, numel, length)
 
-        def add(total: np.ndarray, payload: np.ndarray) -> None:
-            message = adacomp_wire.decode(payload, gradient.size, length)
+        def add(total: Any, payload: Any) -> None:
+            message = adacomp_wire.decode(payload, numel, length)
             total[message.indices] += message.values()
 
-        average = yield AllGather(payload, mean_of_messages(gradient.size, add))
+        average = yield AllGather(payload, mean_of_messages(numel, add))
         return average.reshape(gradient.shape)
 
-    def _select(self, gradient: np.ndarray, state: LayerState, context: Context) -> selection.Selection:
+    def _select(self, gradient: Any, state: LayerState, context: Context) -> selection.Selection:
         """The elements of a flat gradient that a learner sends, and its new residual."""
         return selection.adacomp_select(state["residual"], gradient, self, self._bin(), out=state.blank("residual"))
 

@@ -4,8 +4,9 @@ The algorithm is a generator. It yields requests (:class:`Broadcast`, :class:`Al
 the results and returns the averaged gradient. Its caller runs many learners in one process (``exchange.py``) or passes
 the requests to a network: the same code runs in both, so the bits are the same.
 
-Where gradients are tensors of PyTorch, ``tensors/`` has generators that yield the same requests with tensors as
-payloads and values.
+The algorithm is written once for arrays of numpy and for tensors of PyTorch on any device: what the two libraries do
+not write alike, it calls through :func:`lplab.compression.arrays.of`. A generator that only takes arrays is run on the
+host where gradients are tensors.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from zlib import crc32
 
 import numpy as np
 
-from lplab.compression import selection
+from lplab.compression import arrays
 from lplab.compression.layer import LayerInfo
 from lplab.compression.settings import check_settings
 from lplab.compression.state import LayerState
@@ -145,7 +146,7 @@ def sum_of_ranks(values: Iterable[Any]) -> Any:
     """
     ranks = iter(values)
     first = next(ranks)
-    total = first.copy() if isinstance(first, np.ndarray) else first.clone()
+    total = arrays.of(first).copy(first)
     for each in ranks:
         total += each
     return total
@@ -171,7 +172,15 @@ class Transfer:
 
 
 class Compressor(ABC):
-    """The settings of an algorithm, without state: subclasses are frozen dataclasses."""
+    """The settings of an algorithm, without state: subclasses are frozen dataclasses.
+
+    Attributes:
+        takes_tensors: whether :meth:`steps` takes tensors, too, because it calls what numpy and PyTorch do not write
+            alike through :func:`lplab.compression.arrays.of`. A class says so for itself: one that is derived from it
+            may override a part that takes arrays alone.
+    """
+
+    takes_tensors: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse settings of the wrong type; subclasses call this first and then check the values."""
@@ -196,8 +205,9 @@ class Compressor(ABC):
         """Average a gradient with those of the other learners.
 
         Args:
-            gradient: float32, of the state's shape, finite; not changed, unless ``context.overwrite``.
-            state: of this layer; changes are proposed, and take effect when they are committed.
+            gradient: float32, of the state's shape, finite; not changed, unless ``context.overwrite``. An array; a
+                tensor alone if the class has ``takes_tensors``.
+            state: of this layer, of the gradient's kind; changes are proposed, and take effect when they are committed.
             context: the learner and the step.
 
         Yields:
@@ -237,6 +247,15 @@ class Compressor(ABC):
         """
 
 
+def steps_of(compressor: Compressor, gradient: Any, state: Any, context: Context) -> Steps:
+    """The generator of a compressor for a gradient: an array, or a tensor with a state of tensors."""
+    if isinstance(gradient, np.ndarray):
+        return compressor.steps(gradient, state, context)
+    from lplab.compression.tensors import tensor_steps  # it needs PyTorch
+
+    return tensor_steps(compressor, gradient, state, context)
+
+
 class NotFiniteError(ValueError):
     """A gradient, or what was made of it, holds NaN or infinity: all learners must skip the step together."""
 
@@ -247,12 +266,7 @@ def all_finite(values: Any) -> bool:
     >>> all_finite(np.ones((2, 2), np.float32)), all_finite(np.array([1, np.inf], np.float32))
     (True, False)
     """
-    if isinstance(values, np.ndarray):
-        return selection.is_finite(values.reshape(-1))
-    if not values.numel():
-        return True
-    low, high = values.aminmax()  # NaN if a value is NaN; on CPUs a tenth of the time of isfinite()
-    return bool(low.isfinite() & high.isfinite())
+    return arrays.of(values).is_finite(values)
 
 
 def ensure_finite(values: Any, what: str = "the gradient") -> Any:
@@ -266,60 +280,36 @@ def ensure_finite(values: Any, what: str = "the gradient") -> Any:
     return values
 
 
-def flat_gradient(gradient: np.ndarray, state: LayerState) -> np.ndarray:
+def flat_gradient(gradient: Any, state: LayerState) -> Any:
     """Check a gradient and flatten it: every algorithm calls this or :func:`corrected_gradient` first.
+
+    Args:
+        gradient, state: as for :meth:`Compressor.steps`; or of several learners, see
+            :class:`~lplab.compression.state.StackedState`.
+
+    Returns:
+        float32 [numel]; of several learners [learners, numel].
 
     Raises:
         ValueError: another shape than the state's, or another dtype.
         NotFiniteError: a value that is not finite.
-    """
-    _check_shape(gradient.shape, state)
-    return ensure_finite(_flattened(gradient))
 
-
-def flat_gradients(gradients: np.ndarray, states: Sequence[LayerState]) -> np.ndarray:
-    """:func:`flat_gradient` for the gradients of all learners in one array: [learners, numel].
-
-    >>> flat_gradients(np.ones((2, 3, 1), np.float32), [LayerState((3, 1))] * 2).shape
+    >>> from lplab.compression.state import StackedState
+    >>> flat_gradient(np.ones((2, 3, 1), np.float32), StackedState([LayerState((3, 1))] * 2)).shape
     (2, 3)
     """
-    for state in states:
-        _check_shape(gradients.shape[1:], state)
-    return ensure_finite(_flattened(gradients)).reshape(len(gradients), -1)
+    return _in_rows(ensure_finite(_checked(gradient, state)), state)
 
 
-def corrected_gradients(
-    gradients: np.ndarray, states: Sequence[LayerState], residuals: np.ndarray, overwrite: bool
-) -> np.ndarray:
-    """:func:`corrected_gradient` for all learners in one array: [learners, numel].
+def corrected_gradient(gradient: Any, state: LayerState, out: Any = None) -> Any:
+    """The state's residual plus a gradient, checked as by :func:`flat_gradient`; in one pass over memory.
 
     Args:
-        gradients, states: as for :func:`flat_gradients`.
-        residuals: of the states: [learners, numel].
-        overwrite: whether the sums may take the memory of the gradients.
-
-    >>> states = [LayerState((3, 1), residual=np.ones(3, np.float32)) for _ in range(2)]
-    >>> corrected_gradients(np.ones((2, 3, 1), np.float32), states, np.ones((2, 3), np.float32), False).tolist()
-    [[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]]
-    """
-    for state in states:
-        _check_shape(gradients.shape[1:], state)
-    flat = _flattened(gradients)
-    total = flat if overwrite else np.empty_like(flat)
-    if not selection.add_finite(residuals.reshape(-1), flat, total):
-        raise NotFiniteError(NOT_FINITE.format(CORRECTED))
-    return total.reshape(len(gradients), -1)
-
-
-def corrected_gradient(gradient: np.ndarray, state: LayerState, out: np.ndarray | None = None) -> np.ndarray:
-    """The state's residual plus a gradient, flat, checked as by :func:`flat_gradient`; in one pass over memory.
-
-    Args:
-        gradient, state: as for :meth:`Compressor.steps`.
-        out: float32 that receives the sum: flat, or the gradient itself; None: a new array.
+        gradient, state: as for :func:`flat_gradient`.
+        out: float32 that receives the sum: flat, or the gradient itself; None: new memory.
 
     Returns:
-        The sum, flat.
+        The sum: float32 [numel]; of several learners [learners, numel].
 
     Raises:
         ValueError: another shape than the state's, or another dtype.
@@ -328,23 +318,25 @@ def corrected_gradient(gradient: np.ndarray, state: LayerState, out: np.ndarray 
     >>> corrected_gradient(np.ones(2, np.float32), LayerState((2,), residual=np.array([2, 3], np.float32)))
     array([3., 4.], dtype=float32)
     """
-    _check_shape(gradient.shape, state)
-    flat = _flattened(gradient)
-    total = np.empty_like(flat) if out is None else flat if out is gradient else out
-    if not selection.add_finite(state["residual"], flat, total):
+    xp, flat = arrays.of(gradient), _checked(gradient, state)
+    total = xp.empty_like(flat) if out is None else flat if out is gradient else out.reshape(-1)
+    if not xp.add_finite(state["residual"].reshape(-1), flat, total):
         raise NotFiniteError(NOT_FINITE.format(CORRECTED))
-    return total
+    return _in_rows(total, state)
 
 
-def _check_shape(shape: tuple[int, ...], state: LayerState) -> None:
+def _checked(gradient: Any, state: LayerState) -> Any:
+    """A gradient of the state's shape and of float32, flat; of several learners one behind the other."""
+    xp, shape = arrays.of(gradient), tuple(gradient.shape[state.learner_axes :])
     if shape != state.shape:
         raise ValueError(f"the gradient has shape {shape}, its state {state.shape}")
+    if xp.dtype_name(gradient) != "float32":
+        raise ValueError(f"the gradient must be float32, got {xp.dtype_name(gradient)}")
+    return xp.flat(gradient)
 
 
-def _flattened(gradient: np.ndarray) -> np.ndarray:
-    if gradient.dtype != np.float32:
-        raise ValueError(f"the gradient must be float32, got {gradient.dtype}")
-    return np.ascontiguousarray(gradient).reshape(-1)
+def _in_rows(flat: Any, state: LayerState) -> Any:
+    return flat.reshape(-1, element_count(state.shape)) if state.learner_axes else flat
 
 
 def element_count(shape: Sequence[int]) -> int:

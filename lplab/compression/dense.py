@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Any, ClassVar
 
 import numpy as np
 
+from lplab.compression.averaging import divided
 from lplab.compression.compressor import (
     AllReduce,
     Compressor,
@@ -15,10 +19,9 @@ from lplab.compression.compressor import (
     Transfer,
     element_count,
     flat_gradient,
-    flat_gradients,
     sum_of_ranks,
 )
-from lplab.compression.computed_gradients import fit_a_block
+from lplab.compression.computed_gradients import in_parts
 from lplab.compression.state import LayerState
 from lplab.compression.wire.values import bytes_per_value, check_wire, round_to_wire
 
@@ -38,31 +41,29 @@ class Dense(Compressor):
     (Transfer(kind='sum', payload_bytes=20),)
     """
 
+    takes_tensors: ClassVar[bool] = True
+
     wire: str = "fp32"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_wire(self.wire)
 
-    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+    def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
         """One all-reduce."""
         values = round_to_wire(flat_gradient(gradient, state), self.wire)
-        average = yield AllReduce(values, self.wire, lambda total: total / np.float32(context.world))
+        average = yield AllReduce(values, self.wire, partial(divided, divisor=context.world))
         return average.reshape(gradient.shape)
 
     def together(
         self, gradients: Sequence[np.ndarray], states: Sequence[LayerState], context: Context
     ) -> tuple[np.ndarray, list[tuple[int, str, int]]]:
         """The sum of all gradients."""
-        world, shape = len(gradients), states[0].shape
-        values: Iterable[np.ndarray]
-        if isinstance(gradients, np.ndarray) and fit_a_block(gradients.nbytes):
-            values = round_to_wire(flat_gradients(gradients, states), self.wire)
-        else:
-            values = (round_to_wire(flat_gradient(g, s), self.wire) for g, s in zip(gradients, states, strict=True))
-        each = element_count(shape) * bytes_per_value(self.wire)
-        average = (sum_of_ranks(values) / np.float32(world)).reshape(shape)
-        return average, [(rank, AllReduce.kind, each) for rank in range(world)]
+        world, shape, numel = context.world, states[0].shape, element_count(states[0].shape)
+        parts = zip(*in_parts(gradients, states), strict=True)
+        values = (round_to_wire(flat_gradient(g, s), self.wire).reshape(-1, numel) for g, s in parts)
+        average = (sum_of_ranks(chain.from_iterable(values)) / np.float32(world)).reshape(shape)
+        return average, [(rank, AllReduce.kind, numel * bytes_per_value(self.wire)) for rank in range(world)]
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """All values."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
+from lplab.compression import arrays
+from lplab.compression.arrays import single
 from lplab.compression.compressor import (
     AllGather,
     Compressor,
@@ -17,7 +20,8 @@ from lplab.compression.compressor import (
     ensure_finite,
     flat_gradient,
 )
-from lplab.compression.sparse import TopK, check_density, encode, mean_of_sparse, selected_count, top_k_indices
+from lplab.compression.selection import top_k_indices
+from lplab.compression.sparse import TopK, check_density, encode, mean_of_sparse, selected_count
 from lplab.compression.state import LayerState
 from lplab.compression.wire.values import check_wire, round_to_wire
 
@@ -44,6 +48,8 @@ class DGC(Compressor):
     >>> DGC(0.001, warm_up=(0.25, 0.0625)).density_at(1)
     0.0625
     """
+
+    takes_tensors: ClassVar[bool] = True
 
     density: float = 0.001
     momentum: float = 0.9
@@ -72,27 +78,32 @@ class DGC(Compressor):
         u, v = (np.zeros(element_count(shape), np.float32) for _ in range(2))
         return LayerState(shape, velocity=u, residual=v)
 
-    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+    def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
         """One all-gather of indices and values."""
-        g, mu = self._clipped(flat_gradient(gradient, state), context.world), np.float32(self.momentum)
-        u = mu * (state["velocity"] + g) if self.nesterov else mu * state["velocity"] + g
+        g, mu = self._clipped(flat_gradient(gradient, state), context.world), single(self.momentum)
+        u = (state["velocity"] + g) * mu if self.nesterov else state["velocity"] * mu + g
         v = state["residual"] + u + g if self.nesterov else state["residual"] + u
         ensure_finite(v, "the sum of velocities")
-        indices = top_k_indices(v, selected_count(self.density_at(context.step), v.size))
+        indices = top_k_indices(v, selected_count(self.density_at(context.step), len(v)))
         sent = round_to_wire(v[indices], self.wire)
         v[indices] -= sent
         if self.masking:
             u[indices] = 0
         state.propose(velocity=u, residual=v)
-        average = yield AllGather(encode(indices, sent, self.wire), mean_of_sparse(gradient.size, self.wire))
+        average = yield AllGather(encode(indices, sent, self.wire), mean_of_sparse(len(v), self.wire))
         return average.reshape(gradient.shape)
 
-    def _clipped(self, gradient: np.ndarray, world: int) -> np.ndarray:
+    def _clipped(self, g: Any, world: int) -> Any:
+        """The gradient times a factor, 1 or less, that falls with the sum of squares."""
         if self.clip is None:
-            return gradient
-        norm = np.sqrt(np.add.reduce(gradient.astype(np.float64) ** 2))
-        limit = self.clip / np.sqrt(world)
-        return gradient if norm <= limit else gradient * np.float32(limit / norm)
+            return g
+        xp, limit = arrays.of(g), self.clip / np.sqrt(world)
+
+        def factor(total: Any) -> Any:
+            norm = np.sqrt(float(total))
+            return xp.from_host(np.float32(1 if norm <= limit else limit / norm), g)
+
+        return g * xp.rounded_sums(xp.cast(g, "float64") ** 2, factor)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """Index and value of each element sent, after the warm-up."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
+from lplab.compression import arrays
+from lplab.compression.averaging import divided
 from lplab.compression.compressor import (
     AllReduce,
     Compressor,
@@ -43,6 +46,8 @@ class PowerSGD(Compressor):
     (Transfer(kind='sum', payload_bytes=800), Transfer(kind='sum', payload_bytes=400))
     """
 
+    takes_tensors: ClassVar[bool] = True
+
     rank: int = 1
     warm_start: bool = True
     error_feedback: bool = True
@@ -63,21 +68,23 @@ class PowerSGD(Compressor):
         q = np.random.default_rng(element_count(shape)).standard_normal((columns, self._rank(shape)))
         return LayerState(shape, residual=np.zeros(rows * columns, np.float32), q=q.astype(np.float32))
 
-    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+    def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
         """Two all-reduces."""
-        shape, rank = _matrix(gradient.shape), self._rank(gradient.shape)
+        xp, shape, rank = arrays.of(gradient), _matrix(gradient.shape), self._rank(gradient.shape)
         matrix = corrected_gradient(gradient, state).reshape(shape)
-        q = _without_zero_columns(state["q"] if self.warm_start else np.zeros((shape[1], rank), np.float32), context)
-        p = yield AllReduce((matrix @ q).reshape(-1))
-        p = orthonormal(p.reshape(shape[0], rank))
-        own = matrix.T @ p
-        residual = (matrix - p @ own.T).reshape(-1) if self.error_feedback else state["residual"]
+        q = state["q"] if self.warm_start else xp.zeros(shape[1] * rank, gradient).reshape(shape[1], rank)
+        q = _without_zero_columns(q, context)
+        p = yield AllReduce(xp.product(matrix, q).reshape(-1))
+        # p is as small as the message that brought it; the host's Gram-Schmidt has the same bits on all learners.
+        p = xp.from_host(orthonormal(xp.host(p.reshape(shape[0], rank))), gradient)
+        own = xp.product(matrix.T, p)
+        residual = (matrix - xp.product(p, own.T)).reshape(-1) if self.error_feedback else state["residual"]
         if not all_finite(residual):
             own[:] = np.nan  # so that the sum tells all learners
         total = yield AllReduce(own.reshape(-1))
-        mean = (total / np.float32(context.world)).reshape(shape[1], rank)
+        mean = divided(total, context.world).reshape(shape[1], rank)
         state.propose(residual=residual, q=mean)
-        return (p @ mean.T).reshape(gradient.shape)
+        return xp.product(p, mean.T).reshape(gradient.shape)
 
     def _rank(self, shape: Sequence[int]) -> int:
         return min(self.rank, *_matrix(shape))
@@ -107,17 +114,17 @@ def orthonormal(p: np.ndarray) -> np.ndarray:
     return work.astype(np.float32)
 
 
-def _without_zero_columns(q: np.ndarray, context: Context) -> np.ndarray:
+def _without_zero_columns(q: Any, context: Context) -> Any:
     """Q with random columns in place of zero columns, the same on all learners.
 
     A matrix of lower rank, such as a zero gradient, leaves columns of zeros, which would stay zero in all later steps.
     """
-    missing = ~q.any(axis=0)
+    xp, missing = arrays.of(q), ~(q != 0).any(0)
     if not missing.any():
         return q
-    replacement = context.shared_rng().standard_normal((len(q), np.count_nonzero(missing)), np.float32)
-    q = q.copy()
-    q[:, missing] = replacement
+    replacement = context.shared_rng().standard_normal((len(q), xp.count(missing)), np.float32)
+    q = xp.copy(q)
+    q[:, missing] = xp.from_host(replacement, q)
     return q
 
 

@@ -8,13 +8,16 @@ them: the message does not grow with the number of learners. Residual: m ← (1 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
+from typing import Any, ClassVar
 
 import numpy as np
 
-from lplab.compression import selection
+from lplab.compression import arrays
+from lplab.compression.arrays import single
 from lplab.compression.averaging import mean_at
 from lplab.compression.compressor import (
     AllReduce,
@@ -24,13 +27,13 @@ from lplab.compression.compressor import (
     Steps,
     Transfer,
     corrected_gradient,
-    corrected_gradients,
     element_count,
     sum_of_ranks,
 )
-from lplab.compression.computed_gradients import ComputedGradients, fit_a_block
+from lplab.compression.computed_gradients import ComputedGradients, in_parts
 from lplab.compression.dense import Dense
 from lplab.compression.layer import LayerInfo
+from lplab.compression.selection import largest_per_chunk
 from lplab.compression.state import LayerState
 from lplab.compression.wire import scalecom_wire
 from lplab.compression.wire.values import bytes_per_value, check_wire, round_to_wire
@@ -61,6 +64,8 @@ class ScaleCom(Compressor):
     25
     """
 
+    takes_tensors: ClassVar[bool] = True
+
     chunk: int | None = None
     beta: float = 1.0
     m: int = 1
@@ -89,110 +94,78 @@ class ScaleCom(Compressor):
         """A residual of zeros."""
         return LayerState(shape, residual=np.zeros(element_count(shape), np.float32))
 
-    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+    def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
         """A broadcast of indices by the leader, then an all-reduce."""
+        xp, numel = arrays.of(gradient), element_count(gradient.shape)
         corrected = self._corrected(gradient, state, context)
         payload = self._payload(corrected) if context.rank == context.leader else None
-        nbytes = scalecom_wire.size_of(gradient.size, self._chunk(), self.m)
-        indices = yield Broadcast(payload, context.leader, nbytes, partial(self._indices, gradient.size))
+        nbytes = scalecom_wire.size_of(numel, self._chunk(), self.m)
+        decode = partial(self._indices, numel)
+        indices = yield Broadcast(payload, context.leader, nbytes, decode, device=xp.device(gradient))
         sent = self._send(corrected, indices, state, context)
-        average = yield AllReduce(sent, self.wire, partial(mean_at, indices, gradient.size, context.world))
+        average = yield AllReduce(sent, self.wire, partial(mean_at, indices, numel, context.world))
         return average.reshape(gradient.shape)
 
     def together(
         self, gradients: Sequence[np.ndarray], states: Sequence[LayerState], context: Context
     ) -> tuple[np.ndarray, list[tuple[int, str, int]]]:
-        """The leader's gradient first; then what each learner sends, while its gradient is in the cache."""
-        world, shape, numel, leader = len(gradients), states[0].shape, element_count(states[0].shape), context.leader
-        if isinstance(gradients, np.ndarray) and fit_a_block(gradients.nbytes):
-            values: Iterable[np.ndarray]
-            payload, indices, values = self._at_once(gradients, states, context)
-        else:
-            first = self._corrected(gradients[leader], states[leader], context)
-            payload = self._payload(first)
-            indices = self._indices(numel, payload)
-            values = self._one_by_one(gradients, states, context, first, indices)
-        average = mean_at(indices, numel, world, sum_of_ranks(values)).reshape(shape)
+        """The leader's part of the learners first; then what each part sends, while its gradients are in the cache."""
+        world, shape, numel, leader = context.world, states[0].shape, element_count(states[0].shape), context.leader
+        gradients, states = in_parts(gradients, states)
+        if len(gradients) < world:  # all learners at once, in copies of their states
+            context = replace(context, in_place=False)
+        lead = min(leader, len(gradients) - 1)
+        first = self._corrected(gradients[lead], states[lead], context)
+        payload = self._payload(first.reshape(-1, numel)[leader - lead])
+        indices = self._indices(numel, payload)
+
+        def send(part: int) -> np.ndarray:
+            corrected = first if part == lead else self._corrected(gradients[part], states[part], context)
+            return self._send(corrected, indices, states[part], context).reshape(-1, len(indices))
+
+        # Where gradients are computed block by block, the leader's block is dealt with before the others.
+        early = gradients.block_of(lead) if isinstance(gradients, ComputedGradients) else range(0)
+        kept = {part: send(part) for part in early}
+        values = (kept[part] if part in kept else send(part) for part in range(len(gradients)))
+        average = mean_at(indices, numel, world, sum_of_ranks(chain.from_iterable(values))).reshape(shape)
         each = len(indices) * bytes_per_value(self.wire)
         return average, [(leader, Broadcast.kind, len(payload)), *((r, AllReduce.kind, each) for r in range(world))]
 
-    def _one_by_one(
-        self,
-        gradients: Sequence[np.ndarray],
-        states: Sequence[LayerState],
-        context: Context,
-        first: np.ndarray,
-        indices: np.ndarray,
-    ) -> Iterator[np.ndarray]:
-        """What each learner sends, in the order of ranks; the leader's sum, ``first``, is there already.
-
-        Where gradients are computed block by block, the leader's block is dealt with before the others.
-        """
-
-        def send(rank: int) -> np.ndarray:
-            state = states[rank]
-            corrected = first if rank == context.leader else self._corrected(gradients[rank], state, context)
-            return self._send(corrected, indices, state, context)
-
-        early = gradients.block_of(context.leader) if isinstance(gradients, ComputedGradients) else range(0)
-        kept = {rank: send(rank) for rank in early}
-        for rank in range(context.world):
-            yield kept[rank] if rank in kept else send(rank)
-
-    def _at_once(
-        self, gradients: np.ndarray, states: Sequence[LayerState], context: Context
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What the leader sends, the indices, and what each learner sends, from gradients that fit the cache."""
-        residuals = np.stack([state["residual"] for state in states])
-        corrected = corrected_gradients(gradients, states, residuals, context.overwrite)
-        payload = self._payload(corrected[context.leader])
-        indices = self._indices(corrected.shape[1], payload)
-        selected = corrected.take(indices, axis=1)
-        sent = round_to_wire(selected, self.wire)
-        corrected[:, indices] = 0 if self.wire == "fp32" else selected - sent
-        for state, unsent in zip(states, self._filtered(residuals, corrected), strict=True):
-            state.propose(residual=unsent)
-        return payload, indices, sent
-
-    def _corrected(self, gradient: np.ndarray, state: LayerState, context: Context) -> np.ndarray:
+    def _corrected(self, gradient: Any, state: LayerState, context: Context) -> Any:
         """Residual plus gradient; in the memory of the new residual, or of the gradient to be added to it in place."""
         if context.in_place:
             residual, flat = state["residual"], gradient.reshape(-1)
             return np.add(residual, flat, out=residual if self.beta == 1 else flat)
         return corrected_gradient(gradient, state, gradient if context.overwrite else state.blank("residual"))
 
-    def _payload(self, corrected: np.ndarray) -> np.ndarray:
+    def _payload(self, corrected: Any) -> Any:
         """The message with the indices that the leader selects."""
         chunk = self._chunk()
-        return scalecom_wire.encode(selection.largest_per_chunk(corrected, chunk, self.m), chunk)
+        return scalecom_wire.encode(largest_per_chunk(corrected, chunk, self.m), chunk)
 
-    def _indices(self, numel: int, payload: np.ndarray) -> np.ndarray:
+    def _indices(self, numel: int, payload: Any) -> Any:
         return scalecom_wire.decode(payload, numel, self._chunk(), self.m)
 
-    def _send(self, corrected: np.ndarray, indices: np.ndarray, state: LayerState, context: Context) -> np.ndarray:
+    def _send(self, corrected: Any, indices: Any, state: LayerState, context: Context) -> Any:
         """What is sent, rounded to the wire; the rest is proposed as the new residual, or becomes it at once."""
+        xp = arrays.of(corrected)
         if self.wire == "fp32":
-            sent = selection.take_sent(corrected, indices)
+            sent = xp.take_sent(corrected, indices)
         else:
-            selected = corrected.take(indices)
+            selected = xp.take(corrected, indices)
             sent = round_to_wire(selected, self.wire)
-            corrected[indices] = selected - sent
-        residual = state["residual"]
+            corrected[..., indices] = selected - sent
+        if self.beta != 1:
+            residual = state["residual"]
+            corrected *= single(self.beta)
+            if context.in_place:
+                residual *= single(1 - self.beta)
+                residual += corrected
+            else:
+                corrected += residual * single(1 - self.beta)
         if not context.in_place:
-            state.propose(residual=self._filtered(residual, corrected))
-        elif self.beta != 1:  # the sum of below, in the other order
-            corrected *= np.float32(self.beta)
-            residual *= np.float32(1 - self.beta)
-            residual += corrected
+            state.propose(residual=corrected)
         return sent
-
-    def _filtered(self, residual: np.ndarray, unsent: np.ndarray) -> np.ndarray:
-        """The new residual; ``unsent`` is overwritten."""
-        if self.beta == 1:
-            return unsent
-        unsent *= np.float32(self.beta)
-        unsent += residual * np.float32(1 - self.beta)
-        return unsent
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """Indices from the leader, values from all."""

@@ -1,19 +1,18 @@
-"""Local selection: the sum of residual and gradient, and which elements of each bin or chunk of it are sent.
+"""Local selection: which elements of each bin or chunk of a layer are sent, of arrays and of tensors.
 
-Whole-array numpy. Where numba is installed, large tensors take the loops of ``numba_selection.py``: fewer passes over
-memory, the same bits.
+Where numba is installed, AdaComp's selection from large arrays takes the loops of ``numba_selection.py``: fewer passes
+over memory, the same bits.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from lplab.formats.paths import kernel_selection
-
-BLOCK = 2**15  # elements processed together: their copies stay in the cache
+from lplab.compression import arrays
+from lplab.compression.arrays import single
 
 
 class SelectionSettings(Protocol):
@@ -42,7 +41,7 @@ class SelectionSettings(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """The elements of a layer that AdaComp sends.
+    """The elements of a layer that AdaComp sends: arrays or tensors.
 
     Attributes:
         scale: S, float32.
@@ -51,104 +50,45 @@ class Selection:
         residual: after the step, float32.
     """
 
-    scale: np.float32
-    indices: np.ndarray
-    negative: np.ndarray
-    residual: np.ndarray
+    scale: Any
+    indices: Any
+    negative: Any
+    residual: Any
 
 
-def is_finite(values: np.ndarray) -> bool:
-    """Whether no value is NaN or infinite.
-
-    Args:
-        values: flat float32.
-
-    >>> is_finite(np.array([1, -np.inf], np.float32))
-    False
-    """
-    if _compiles(values):
-        from lplab.compression import numba_selection
-
-        return bool(numba_selection.is_finite(values))
-    return bool(np.isfinite(values).all())
-
-
-def add_finite(residual: np.ndarray, gradient: np.ndarray, total: np.ndarray) -> bool:
-    """Write residual + gradient to ``total``; whether all sums are finite, which those of a NaN or infinity are not.
-
-    Args:
-        residual, gradient: flat float32, not changed.
-        total: flat float32, other memory than these; or the same array as ``gradient``.
-
-    >>> total = np.empty(2, np.float32)
-    >>> add_finite(np.array([1, 2], np.float32), np.array([3, 4], np.float32), total), total.tolist()
-    (True, [4.0, 6.0])
-    """
-    if _compiles(gradient):
-        from lplab.compression import numba_selection
-
-        if total is gradient:
-            return bool(numba_selection.add_finite_in_place(residual, gradient))
-        return bool(numba_selection.add_finite(residual, gradient, total))
-    np.add(residual, gradient, out=total)
-    return is_finite(total)
-
-
-def take_sent(corrected: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """The values at some indices, where ``corrected`` becomes zero: they are sent without rounding.
-
-    >>> corrected = np.array([1, 2, 3], np.float32)
-    >>> take_sent(corrected, np.array([0, 2])).tolist(), corrected.tolist()
-    ([1.0, 3.0], [0.0, 2.0, 0.0])
-    """
-    if _compiles(corrected):
-        from lplab.compression import numba_selection
-
-        sent = np.empty(indices.size, np.float32)
-        numba_selection.take_sent(corrected, indices, sent)
-        return sent
-    sent = corrected.take(indices)
-    corrected[indices] = 0
-    return sent
-
-
-def _compiles(values: np.ndarray) -> bool:
-    """Whether compiled loops pay off for an array of this size, and numba is installed."""
-    return values.size >= kernel_selection.MIN_COMPILED_SIZE and kernel_selection.available()
-
-
-def adacomp_select(
-    residual: np.ndarray, gradient: np.ndarray, settings: SelectionSettings, bin: int, out: np.ndarray | None = None
-) -> Selection:
+def adacomp_select(residual: Any, gradient: Any, settings: SelectionSettings, bin: int, out: Any = None) -> Selection:
     """AdaComp's steps 1 to 8 for one layer.
 
     Args:
         residual, gradient: flat float32, not changed.
         settings: an AdaComp.
         bin: elements in a bin.
-        out: flat float32 that receives the new residual; None: a new array.
+        out: flat float32 that receives the new residual; None: new memory.
     """
-    if _compiles(gradient):
+    if arrays.of(gradient).compiles(gradient):
         return adacomp_select_compiled(residual, gradient, settings, bin, out)
     return adacomp_select_arrays(residual, gradient, settings, bin, out)
 
 
 def adacomp_select_arrays(
-    residual: np.ndarray, gradient: np.ndarray, settings: SelectionSettings, bin: int, out: np.ndarray | None = None
+    residual: Any, gradient: Any, settings: SelectionSettings, bin: int, out: Any = None
 ) -> Selection:
-    """:func:`adacomp_select` by whole-array numpy."""
-    total = np.add(residual, gradient, out=out)
-    boosted = total + np.float32(settings.scale_factor - 1) * gradient
-    maxima = bin_maxima(total, bin)
+    """:func:`adacomp_select` by operations on whole arrays or tensors."""
+    xp, numel = arrays.of(gradient), len(gradient)
+    total = xp.empty_like(gradient) if out is None else out
+    total[:] = residual + gradient
+    boosted = total + gradient * single(settings.scale_factor - 1)
+    maxima = xp.bin_maxima(total, bin)
     scale = mean_maximum(maxima, settings.scale_over)
-    limit = np.repeat(maxima, bin)[: total.size]
+    limit = xp.repeat(maxima, bin)[:numel]
     signs = total if settings.sign_of == "G" else boosted
-    sent = (np.abs(boosted) >= limit) & np.where(limit > 0, signs != 0, settings.zero_bins == "all")
-    if settings.always_one:
-        sent |= _first_maxima(total, maxima, sent, bin)
-    indices = np.flatnonzero(sent)
+    sent = (abs(boosted) >= limit) & xp.where(limit > 0, signs != 0, settings.zero_bins == "all")
+    if settings.always_one:  # the first largest element of each bin that sends nothing and is not all zero
+        silent = (xp.bincount(xp.nonzero(sent) // bin, len(maxima)) == 0) & (maxima > 0)
+        sent[largest_per_chunk(total, bin)[silent]] = True
+    indices = xp.nonzero(sent)
     negative = signs[indices] < 0
-    total[indices] -= np.where(negative, -scale, scale)
+    total[indices] -= xp.where(negative, -scale, scale)
     return Selection(scale, indices, negative, total)
 
 
@@ -176,62 +116,61 @@ def adacomp_select_compiled(
     return Selection(scale, indices, negative, new)
 
 
-def bin_maxima(x: np.ndarray, bin: int) -> np.ndarray:
-    """max |x| of each bin; the last one may be short.
-
-    >>> bin_maxima(np.array([1, -3, 2], np.float32), bin=2).tolist()
-    [3.0, 2.0]
-    """
-    return np.maximum.reduceat(np.abs(x), np.arange(0, x.size, bin))
-
-
-def mean_maximum(maxima: np.ndarray, over: str = "all") -> np.float32:
-    """The mean of the maxima of all bins or of the nonzero ones: summed in float64, rounded once.
+def mean_maximum(maxima: Any, over: str = "all") -> Any:
+    """The mean of the maxima of all bins or of the nonzero ones: summed in float64, rounded once to float32.
 
     >>> float(mean_maximum(np.array([3, 0], np.float32))), float(mean_maximum(np.array([3, 0], np.float32), "nonzero"))
     (1.5, 3.0)
     """
-    counted = maxima.size if over == "all" else np.count_nonzero(maxima)
-    return np.float32(np.add.reduce(maxima, dtype=np.float64) / max(counted, 1))
+    xp = arrays.of(maxima)
+    counted = len(maxima) if over == "all" else xp.count(maxima)
+    return xp.rounded_sums(maxima, lambda total: xp.cast(xp.divided(total, max(counted, 1)), "float32"))
 
 
-def _first_maxima(total: np.ndarray, maxima: np.ndarray, sent: np.ndarray, bin: int) -> np.ndarray:
-    """The first largest element of each bin that sends nothing and is not all zero, as a mask."""
-    empty = ~np.logical_or.reduceat(sent, np.arange(0, total.size, bin)) & (maxima > 0)
-    mask = np.zeros(total.size, bool)
-    mask[largest_per_chunk(total, bin)[empty]] = True
-    return mask
-
-
-def largest_per_chunk(x: np.ndarray, chunk: int, m: int = 1) -> np.ndarray:
-    """Indices of the m largest |x| of each chunk, ascending, int64; of equal magnitudes the first ones.
+def largest_per_chunk(x: Any, chunk: int, m: int = 1) -> Any:
+    """Indices of the m largest |x| of each chunk of a flat array or tensor, ascending, int64; of equal ones the first.
 
     A chunk with fewer than m elements (the last one may be shorter) gives all of them.
 
     >>> largest_per_chunk(np.array([1, -5, 5, 2, 7], np.float32), chunk=3, m=2).tolist()
     [1, 2, 3, 4]
     """
-    step = max(BLOCK // chunk, 1) * chunk
-    scratch = np.empty(min(step, x.size), x.dtype)
+    xp = arrays.of(x)
+    step = max(xp.BLOCK // chunk, 1) * chunk
+    scratch = xp.empty_like(x[:step])
     parts = []
-    for first in range(0, x.size, step):
+    for first in range(0, len(x), step):
         part = x[first : first + step]
-        parts.append(_largest(np.abs(part, out=scratch[: part.size]), chunk, m) + first)
-    return np.concatenate(parts)
+        parts.append(_largest(xp.abs(part, out=scratch[: len(part)]), chunk, m) + first)
+    return xp.concatenate(parts)
 
 
-def _largest(magnitudes: np.ndarray, chunk: int, m: int) -> np.ndarray:
+def _largest(magnitudes: Any, chunk: int, m: int) -> Any:
     """:func:`largest_per_chunk` of one block of magnitudes."""
-    full = magnitudes.size // chunk
-    parts = [_largest_per_row(magnitudes[: full * chunk].reshape(full, chunk), m)]
-    if magnitudes.size % chunk:
-        parts.append(_largest_per_row(magnitudes[full * chunk :].reshape(1, -1), m) + full * chunk)
-    return np.concatenate(parts)
+    full = len(magnitudes) // chunk * chunk
+    parts = [_largest_per_row(magnitudes[:full].reshape(-1, chunk), m)] if full else []
+    if full < len(magnitudes):
+        parts.append(_largest_per_row(magnitudes[full:].reshape(1, -1), m) + full)
+    return arrays.of(magnitudes).concatenate(parts)
 
 
-def _largest_per_row(rows: np.ndarray, m: int) -> np.ndarray:
+def _largest_per_row(rows: Any, m: int) -> Any:
+    xp = arrays.of(rows)
+    first = xp.arange(len(rows), rows) * rows.shape[1]
     if m == 1:
-        columns = rows.argmax(axis=1, keepdims=True) if rows.size else np.zeros((0, 1), np.int64)
-    else:
-        columns = np.sort(np.argsort(-rows, axis=1, kind="stable")[:, :m], axis=1)
-    return (columns + np.arange(len(rows))[:, None] * rows.shape[1]).reshape(-1)
+        return rows.argmax(1) + first  # of equal values the first, as both libraries promise
+    return (xp.sort_rows(xp.argsort_descending(rows)[:, :m]) + first[:, None]).reshape(-1)
+
+
+def top_k_indices(x: Any, k: int) -> Any:
+    """Indices of the k largest |x| of a flat array or tensor, ascending; of equal magnitudes the first ones.
+
+    >>> top_k_indices(np.array([2, -3, 2, 2], np.float32), 2).tolist()
+    [0, 1]
+    """
+    xp, magnitudes = arrays.of(x), abs(x)
+    limit = xp.kth_largest(magnitudes, k)
+    above = magnitudes > limit
+    ties = xp.nonzero(magnitudes == limit)[: k - xp.count(above)]
+    above[ties] = True
+    return xp.nonzero(above)

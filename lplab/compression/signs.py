@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
+from lplab.compression import arrays
+from lplab.compression.arrays import single
 from lplab.compression.averaging import dense_mean
 from lplab.compression.compressor import (
     AllGather,
@@ -21,6 +24,7 @@ from lplab.compression.compressor import (
 )
 from lplab.compression.state import LayerState
 from lplab.compression.wire.bits import pack_signs, unpack_signs
+from lplab.compression.wire.values import scales
 
 
 @dataclass(frozen=True)
@@ -37,20 +41,21 @@ class OneBit(Compressor):
     (Transfer(kind='gather', payload_bytes=1080),)
     """
 
+    takes_tensors: ClassVar[bool] = True
+
     def init(self, shape: Sequence[int]) -> LayerState:
         """A residual of zeros."""
         return LayerState(shape, residual=np.zeros(element_count(shape), np.float32))
 
-    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+    def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
         """One all-gather."""
-        columns = _columns(gradient.shape)
+        xp, columns = arrays.of(gradient), _columns(gradient.shape)
         corrected = corrected_gradient(gradient, state)
         negative = corrected < 0
         means = _mean_by_sign(corrected.reshape(columns, -1), negative.reshape(columns, -1))
         state.propose(residual=corrected - _values(means, negative))
-        payload = np.concatenate([means.astype("<f4").reshape(-1).view(np.uint8), pack_signs(negative)])
-
-        average = yield AllGather(payload, dense_mean(gradient.size, partial(decode_columns, columns=columns)))
+        payload = xp.concatenate([xp.float_bytes(means), pack_signs(negative)])
+        average = yield AllGather(payload, dense_mean(len(corrected), partial(decode_columns, columns=columns)))
         return average.reshape(gradient.shape)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
@@ -58,14 +63,14 @@ class OneBit(Compressor):
         return (Transfer("gather", 8 * _columns(shape) + -(-element_count(shape) // 8)),)
 
 
-def decode_columns(payload: np.ndarray, numel: int, columns: int) -> np.ndarray:
+def decode_columns(payload: Any, numel: int, columns: int) -> Any:
     """Decode a message of :class:`OneBit`: float32, flat.
 
     Raises:
         ValueError: a message of the wrong length, or a mean that is not finite.
     """
-    means = _finite(payload, 2 * columns)
-    return _values(means.reshape(columns, 2), unpack_signs(payload[8 * columns :], numel))
+    means = scales(payload, 2 * columns).reshape(columns, 2)
+    return _values(means, unpack_signs(payload[8 * columns :], numel))
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,8 @@ class SignSGD(Compressor):
     (Transfer(kind='gather', payload_bytes=125),)
     """
 
+    takes_tensors: ClassVar[bool] = True
+
     momentum: float = 0.0
     ties: str = "zero"
 
@@ -111,13 +118,13 @@ class SignSGD(Compressor):
             return LayerState(shape)
         return LayerState(shape, velocity=np.zeros(element_count(shape), np.float32))
 
-    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+    def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
         """One all-gather."""
         v = flat_gradient(gradient, state)
         if self.momentum:
-            v = np.float32(self.momentum) * state["velocity"] + np.float32(1 - self.momentum) * v
+            v = state["velocity"] * single(self.momentum) + v * single(1 - self.momentum)
             state.propose(velocity=v)
-        vote = yield AllGather(pack_signs(v < 0), majority_vote(gradient.size, self.ties))
+        vote = yield AllGather(pack_signs(v < 0), majority_vote(len(v), self.ties))
         return vote.reshape(gradient.shape)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
@@ -125,7 +132,7 @@ class SignSGD(Compressor):
         return (Transfer("gather", -(-element_count(shape) // 8)),)
 
 
-def majority_vote(numel: int, ties: str = "zero") -> Callable[[Sequence[np.ndarray]], np.ndarray]:
+def majority_vote(numel: int, ties: str = "zero") -> Callable[[Sequence[Any]], Any]:
     """Make a function of all payloads of :class:`SignSGD` that returns the sign of each sum, float32 [numel].
 
     Args:
@@ -140,11 +147,10 @@ def majority_vote(numel: int, ties: str = "zero") -> Callable[[Sequence[np.ndarr
     ([0.0, -1.0], [1.0, -1.0])
     """
 
-    def finish(payloads: Sequence[np.ndarray]) -> np.ndarray:
-        negative = np.zeros(numel, np.int64)
-        for payload in payloads:
-            negative += unpack_signs(payload, numel)
-        vote = np.sign(len(payloads) - 2 * negative).astype(np.float32)
+    def finish(payloads: Sequence[Any]) -> Any:
+        xp = arrays.of(payloads[0])
+        negative = sum(xp.cast(unpack_signs(payload, numel), "int64") for payload in payloads)
+        vote = xp.cast(xp.sign(len(payloads) - 2 * negative), "float32")
         if ties == "positive":
             vote[vote == 0] = 1
         return vote
@@ -167,6 +173,8 @@ class EFSign(Compressor):
     (Transfer(kind='gather', payload_bytes=129),)
     """
 
+    takes_tensors: ClassVar[bool] = True
+
     error_feedback: bool = True
 
     def init(self, shape: Sequence[int]) -> LayerState:
@@ -175,15 +183,16 @@ class EFSign(Compressor):
             return LayerState(shape)
         return LayerState(shape, residual=np.zeros(element_count(shape), np.float32))
 
-    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+    def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
         """One all-gather."""
+        xp, numel = arrays.of(gradient), element_count(gradient.shape)
         corrected = (corrected_gradient if self.error_feedback else flat_gradient)(gradient, state)
         negative = corrected < 0
-        scale = np.float32(np.add.reduce(np.abs(corrected), dtype=np.float64) / corrected.size)
+        scale = xp.rounded_sums(abs(corrected), lambda total: xp.cast(xp.divided(total, numel), "float32"))
         if self.error_feedback:
-            state.propose(residual=corrected - np.where(negative, -scale, scale))
-        payload = np.concatenate([np.array([scale], "<f4").view(np.uint8), pack_signs(negative)])
-        average = yield AllGather(payload, dense_mean(gradient.size, decode_signs))
+            state.propose(residual=corrected - xp.where(negative, -scale, scale))
+        payload = xp.concatenate([xp.float_bytes(scale), pack_signs(negative)])
+        average = yield AllGather(payload, dense_mean(numel, decode_signs))
         return average.reshape(gradient.shape)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
@@ -191,37 +200,30 @@ class EFSign(Compressor):
         return (Transfer("gather", 4 + -(-element_count(shape) // 8)),)
 
 
-def decode_signs(payload: np.ndarray, numel: int) -> np.ndarray:
+def decode_signs(payload: Any, numel: int) -> Any:
     """Decode a message of :class:`EFSign`: float32, flat.
 
     Raises:
         ValueError: a message of the wrong length, or a scale that is not finite.
     """
-    scale = _finite(payload, 1)[0]
-    return np.where(unpack_signs(payload[4:], numel), -scale, scale)
+    scale = scales(payload, 1)[0]
+    return arrays.of(payload).where(unpack_signs(payload[4:], numel), -scale, scale)
 
 
 def _columns(shape: Sequence[int]) -> int:
     return shape[0] if len(shape) > 1 else 1
 
 
-def _finite(payload: np.ndarray, count: int) -> np.ndarray:
-    """The float32 values at the start of a message."""
-    if payload.size < 4 * count:
-        raise ValueError(f"this message begins with {4 * count} bytes of float32; only {payload.size} arrived")
-    values = np.ascontiguousarray(payload[: 4 * count]).view("<f4").astype(np.float32)
-    if not np.isfinite(values).all():
-        raise ValueError("this message is damaged: a scale is not finite")
-    return values
-
-
-def _mean_by_sign(values: np.ndarray, negative: np.ndarray) -> np.ndarray:
+def _mean_by_sign(values: Any, negative: Any) -> Any:
     """[columns, 2]: mean of the values of 0 or more, mean of the negative ones; 0 where there are none."""
-    sums = [np.where(side, values, 0).sum(axis=1, dtype=np.float64) for side in (~negative, negative)]
-    counts = [np.count_nonzero(side, axis=1) for side in (~negative, negative)]
-    return np.stack([s / np.maximum(n, 1) for s, n in zip(sums, counts, strict=True)], axis=1).astype(np.float32)
+    xp, means = arrays.of(values), []
+    for side in (~negative, negative):
+        count = side.sum(1).clip(min=1)
+        finish = lambda total, count=count: xp.cast(total / count, "float32")  # noqa: E731
+        means.append(xp.rounded_sums(xp.where(side, values, 0), finish))
+    return xp.stack(means, axis=1)
 
 
-def _values(means: np.ndarray, negative: np.ndarray) -> np.ndarray:
+def _values(means: Any, negative: Any) -> Any:
     signs = negative.reshape(means.shape[0], -1)
-    return np.where(signs, means[:, 1:], means[:, :1]).reshape(-1)
+    return arrays.of(means).where(signs, means[:, 1:], means[:, :1]).reshape(-1)

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
+from lplab.compression import arrays
+from lplab.compression.arrays import single
 from lplab.compression.averaging import mean_at, mean_of_messages
 from lplab.compression.compressor import (
     AllGather,
@@ -23,6 +26,7 @@ from lplab.compression.compressor import (
     element_count,
     flat_gradient,
 )
+from lplab.compression.selection import top_k_indices
 from lplab.compression.state import LayerState
 from lplab.compression.wire.values import bytes_per_value, check_wire, from_bytes, round_to_wire, to_bytes
 
@@ -38,51 +42,38 @@ def selected_count(density: float, numel: int) -> int:
     return max(1, round(density * numel))
 
 
-def top_k_indices(x: np.ndarray, k: int) -> np.ndarray:
-    """Indices of the k largest |x|, ascending; of equal magnitudes the first ones.
-
-    >>> top_k_indices(np.array([2, -3, 2, 2], np.float32), 2).tolist()
-    [0, 1]
-    """
-    magnitudes = np.abs(x)
-    limit = np.partition(magnitudes, x.size - k)[x.size - k]
-    above = magnitudes > limit
-    ties = np.flatnonzero(magnitudes == limit)[: k - np.count_nonzero(above)]
-    above[ties] = True
-    return np.flatnonzero(above)
-
-
-def encode(indices: np.ndarray, values: np.ndarray, wire: str = "fp32") -> np.ndarray:
+def encode(indices: Any, values: Any, wire: str = "fp32") -> Any:
     """A sparse message as uint8; the values have been rounded to ``wire``.
 
     >>> encode(np.array([258]), np.array([1.0], np.float32)).tolist()
     [2, 1, 0, 0, 0, 0, 128, 63]
     """
-    return np.concatenate([indices.astype("<u4").view(np.uint8), to_bytes(values, wire)])
+    xp = arrays.of(indices)
+    return xp.concatenate([xp.unsigned_bytes(indices, INDEX_BYTES), to_bytes(values, wire)])
 
 
-def decode(payload: np.ndarray, numel: int, wire: str = "fp32") -> tuple[np.ndarray, np.ndarray]:
+def decode(payload: Any, numel: int, wire: str = "fp32") -> tuple[Any, Any]:
     """The inverse of :func:`encode`: indices (int64) and values (float32).
 
     Raises:
         ValueError: the payload is not a whole number of elements, or an index is out of range or out of order.
     """
     each = INDEX_BYTES + bytes_per_value(wire)
-    if not payload.size or payload.size % each:
-        raise ValueError(f"{payload.size} bytes are no sparse message: each element has {each} bytes")
-    count = payload.size // each
-    indices = np.ascontiguousarray(payload[: INDEX_BYTES * count]).view("<u4").astype(np.int64)
-    if indices[-1] >= numel or (np.diff(indices) <= 0).any():
+    if not len(payload) or len(payload) % each:
+        raise ValueError(f"{len(payload)} bytes are no sparse message: each element has {each} bytes")
+    count = len(payload) // each
+    indices = arrays.of(payload).unsigned(payload[: INDEX_BYTES * count], INDEX_BYTES)
+    if indices[-1] >= numel or (indices[1:] <= indices[:-1]).any():
         raise ValueError("this sparse message is damaged: an index is out of range, or out of order")
     return indices, from_bytes(payload[INDEX_BYTES * count :], wire, count)
 
 
-def mean_of_sparse(numel: int, wire: str) -> Callable[[Sequence[np.ndarray]], np.ndarray]:
+def mean_of_sparse(numel: int, wire: str) -> Callable[[Sequence[Any]], Any]:
     """The ``finish`` of an all-gather of sparse messages: their mean as a dense vector."""
 
-    def add(total: np.ndarray, payload: np.ndarray) -> None:
+    def add(total: Any, payload: Any) -> None:
         indices, values = decode(payload, numel, wire)
-        total[indices] += values
+        total[indices] += values  # no index occurs twice in a message
 
     return mean_of_messages(numel, add)
 
@@ -131,15 +122,17 @@ class TopK(_Sparse):
     (Transfer(kind='gather', payload_bytes=800),)
     """
 
-    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+    takes_tensors: ClassVar[bool] = True
+
+    def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
         """One all-gather of indices and values."""
         corrected = _add_residual(gradient, state)
-        indices = top_k_indices(corrected, selected_count(self.density, corrected.size))
+        indices = top_k_indices(corrected, selected_count(self.density, len(corrected)))
         sent = round_to_wire(corrected[indices], self.wire)
         if self.error_feedback:
             corrected[indices] -= sent
             state.propose(residual=corrected)
-        average = yield AllGather(encode(indices, sent, self.wire), mean_of_sparse(gradient.size, self.wire))
+        average = yield AllGather(encode(indices, sent, self.wire), mean_of_sparse(len(corrected), self.wire))
         return average.reshape(gradient.shape)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
@@ -165,17 +158,21 @@ class RandomK(_Sparse):
     (Transfer(kind='sum', payload_bytes=400),)
     """
 
-    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+    takes_tensors: ClassVar[bool] = True
+
+    def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
         """One all-reduce of values."""
         corrected = _add_residual(gradient, state)
-        k = selected_count(self.density, corrected.size)
-        indices = np.sort(context.shared_rng().choice(corrected.size, k, replace=False, shuffle=False))
-        values = corrected[indices] if self.error_feedback else corrected[indices] * np.float32(corrected.size / k)
+        numel = len(corrected)
+        k = selected_count(self.density, numel)
+        drawn = np.sort(context.shared_rng().choice(numel, k, replace=False, shuffle=False))
+        indices = arrays.of(gradient).from_host(drawn, gradient)
+        values = corrected[indices] if self.error_feedback else corrected[indices] * single(numel / k)
         sent = round_to_wire(values, self.wire)
         if self.error_feedback:
             corrected[indices] -= sent
             state.propose(residual=corrected)
-        average = yield AllReduce(sent, self.wire, partial(mean_at, indices, gradient.size, context.world))
+        average = yield AllReduce(sent, self.wire, partial(mean_at, indices, numel, context.world))
         return average.reshape(gradient.shape)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
@@ -183,6 +180,8 @@ class RandomK(_Sparse):
         return (Transfer("sum", selected_count(self.density, element_count(shape)) * bytes_per_value(self.wire)),)
 
 
-def _add_residual(gradient: np.ndarray, state: LayerState) -> np.ndarray:
-    """The gradient plus the residual, if there is one: a new array."""
-    return corrected_gradient(gradient, state) if "residual" in state else flat_gradient(gradient, state).copy()
+def _add_residual(gradient: Any, state: LayerState) -> Any:
+    """The gradient plus the residual, if there is one, in new memory."""
+    if "residual" in state:
+        return corrected_gradient(gradient, state)
+    return arrays.of(gradient).copy(flat_gradient(gradient, state))

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
+from lplab.compression import arrays as operations
+
 
 class LayerState:
-    """Arrays by name that belong to one layer of one learner.
+    """Arrays, or tensors of one device, by name that belong to one layer of one learner.
 
     A step proposes new arrays; nothing changes until :meth:`commit`. If the gradient of any learner is not finite, all
     learners :meth:`rollback`, as if the step had not been made. An array from ``state[name]`` may be overwritten in the
-    step after the next (see :meth:`blank`); :meth:`arrays` returns copies.
+    step after the next (see :meth:`blank`). :meth:`arrays` and :meth:`load` copy; they have numpy arrays in any case.
 
     Args:
         shape: of the layer's gradient.
         **arrays: initial values; float32 for residuals.
+
+    Attributes:
+        learner_axes: 0; 1 where a gradient is of several learners (:class:`StackedState`).
 
     >>> state = LayerState((2,), residual=np.zeros(2, np.float32))
     >>> state.propose(residual=np.ones(2, np.float32))
@@ -27,13 +33,15 @@ class LayerState:
     [1.0, 1.0]
     """
 
-    def __init__(self, shape: Sequence[int], **arrays: np.ndarray) -> None:
+    learner_axes: ClassVar[int] = 0
+
+    def __init__(self, shape: Sequence[int], **arrays: Any) -> None:
         self.shape = tuple(shape)
         self._arrays = dict(arrays)
-        self._proposed: dict[str, np.ndarray] = {}
-        self._replaced: dict[str, np.ndarray] = {}
+        self._proposed: dict[str, Any] = {}
+        self._replaced: dict[str, Any] = {}
 
-    def __getitem__(self, name: str) -> np.ndarray:
+    def __getitem__(self, name: str) -> Any:
         return self._arrays[name]
 
     def __contains__(self, name: str) -> bool:
@@ -42,7 +50,7 @@ class LayerState:
     def __repr__(self) -> str:
         return f"LayerState(shape={self.shape}, {', '.join(self._arrays) or 'empty'})"
 
-    def propose(self, **arrays: np.ndarray) -> None:
+    def propose(self, **arrays: Any) -> None:
         """Propose new arrays, which take effect at :meth:`commit`; they must not be changed afterwards.
 
         Raises:
@@ -53,16 +61,19 @@ class LayerState:
             raise KeyError(f"this state has no {', '.join(sorted(unknown))}; it has {', '.join(self._arrays)}")
         self._proposed |= arrays
 
-    def blank(self, name: str) -> np.ndarray:
+    def blank(self, name: str) -> Any:
         """An uninitialized array for a proposal: the one that the last commit replaced, which saves an allocation.
 
         >>> LayerState((2,), residual=np.zeros(2, np.float32)).blank("residual").shape
         (2,)
         """
         replaced = self._replaced.pop(name, None)
-        return np.empty_like(self._arrays[name]) if replaced is None else replaced
+        if replaced is not None:
+            return replaced
+        array = self._arrays[name]
+        return operations.of(array).empty_like(array)
 
-    def proposed(self) -> dict[str, np.ndarray]:
+    def proposed(self) -> dict[str, Any]:
         """The proposed arrays by name, not copied."""
         return dict(self._proposed)
 
@@ -79,8 +90,8 @@ class LayerState:
         self._proposed = {}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Copies of the current arrays, by name, for a checkpoint."""
-        return {name: array.copy() for name, array in self._arrays.items()}
+        """Copies of the current arrays as numpy arrays, by name, for a checkpoint."""
+        return {name: operations.of(array).host(array).copy() for name, array in self._arrays.items()}
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Load copies of the arrays of a checkpoint.
@@ -89,7 +100,10 @@ class LayerState:
             ValueError: as for :meth:`check`.
         """
         self.check(arrays)
-        self._arrays = {name: array.copy() for name, array in arrays.items()}
+        old = self._arrays
+        self._arrays = {
+            name: operations.of(old[name]).from_host(array.copy(), old[name]) for name, array in arrays.items()
+        }
         self._proposed, self._replaced = {}, {}
 
     def check(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -104,7 +118,41 @@ class LayerState:
             raise ValueError(f"the checkpoint holds {sorted(arrays)}, this state {sorted(self._arrays)}")
         for name, array in arrays.items():
             old = self._arrays[name]
-            if array.shape != old.shape or array.dtype != old.dtype:
+            shape, dtype = tuple(old.shape), operations.of(old).dtype_name(old)
+            if array.shape != shape or array.dtype != dtype:
                 raise ValueError(
-                    f"{name}: the checkpoint holds {array.dtype} {array.shape}, this state {old.dtype} {old.shape}"
+                    f"{name}: the checkpoint holds {array.dtype} {array.shape}, this state {dtype} {shape}"
                 )
+
+
+class StackedState(LayerState):
+    """The states of several learners as one, whose arrays are [learners, …]: their gradients are one array, too.
+
+    Args:
+        states: with numpy arrays, one for each learner. They get what is proposed.
+
+    >>> states = [LayerState((2,), residual=np.full(2, value, np.float32)) for value in (1, 2)]
+    >>> StackedState(states)["residual"].tolist()
+    [[1.0, 1.0], [2.0, 2.0]]
+    """
+
+    learner_axes: ClassVar[int] = 1
+
+    def __init__(self, states: Sequence[LayerState]) -> None:
+        super().__init__(states[0].shape)
+        self._states = states
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._arrays:
+            self._arrays[name] = np.stack([state[name] for state in self._states])
+        return self._arrays[name]
+
+    def blank(self, name: str) -> np.ndarray:
+        """An uninitialized array for a proposal."""
+        return np.empty_like(self[name])
+
+    def propose(self, **arrays: np.ndarray) -> None:
+        """Propose to each state its part."""
+        for name, rows in arrays.items():
+            for state, row in zip(self._states, rows, strict=True):
+                state.propose(**{name: row})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
-import numpy as np
-
+from lplab.compression import arrays
+from lplab.compression.arrays import single
 from lplab.compression.averaging import dense_mean
 from lplab.compression.compressor import (
     AllGather,
@@ -20,6 +21,7 @@ from lplab.compression.compressor import (
 )
 from lplab.compression.state import LayerState
 from lplab.compression.wire.bits import pack_fields, pack_trits, unpack_fields, unpack_trits
+from lplab.compression.wire.values import scales
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class TernGrad(Compressor):
     (Transfer(kind='gather', payload_bytes=204),)
     """
 
+    takes_tensors: ClassVar[bool] = True
+
     clip: float | None = None
 
     def __post_init__(self) -> None:
@@ -43,34 +47,35 @@ class TernGrad(Compressor):
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be above 0 standard deviations, got {self.clip}")
 
-    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+    def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
         """One all-gather."""
-        g = self._clipped(flat_gradient(gradient, state))
-        scale = np.max(np.abs(g))
-        nonzero = context.rank_rng().random(g.size, np.float32) * scale < np.abs(g)
-        symbols = np.sign(g).astype(np.int8) * nonzero
-        payload = np.concatenate([np.array([scale], "<f4").view(np.uint8), pack_trits(symbols)])
-        average = yield AllGather(payload, dense_mean(gradient.size, decode_ternary))
+        xp, g = arrays.of(gradient), self._clipped(flat_gradient(gradient, state))
+        scale = abs(g).max()
+        symbols = xp.cast(xp.sign(g), "int8") * (_random(context, g) * scale < abs(g))
+        payload = xp.concatenate([xp.float_bytes(scale), pack_trits(symbols)])
+        average = yield AllGather(payload, dense_mean(len(g), decode_ternary))
         return average.reshape(gradient.shape)
 
-    def _clipped(self, g: np.ndarray) -> np.ndarray:
+    def _clipped(self, g: Any) -> Any:
         if self.clip is None:
             return g
-        limit = np.float32(self.clip * np.sqrt(np.mean(g.astype(np.float64) ** 2)))
-        return np.clip(g, -limit, limit)
+        xp, clip = arrays.of(g), float(self.clip)
+        finish = lambda total: xp.cast(xp.sqrt(xp.divided(total, len(g))) * clip, "float32")  # noqa: E731
+        limit = xp.rounded_sums(xp.cast(g, "float64") ** 2, finish)
+        return xp.clip(g, -limit, limit)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """Four bytes, and one byte for five elements."""
         return (Transfer("gather", 4 + -(-element_count(shape) // 5)),)
 
 
-def decode_ternary(payload: np.ndarray, numel: int) -> np.ndarray:
+def decode_ternary(payload: Any, numel: int) -> Any:
     """Decode a message of :class:`TernGrad`: float32, flat.
 
     Raises:
         ValueError: a damaged message.
     """
-    scale = _scales(payload, 1)[0]
+    scale = scales(payload, 1, signed=False)[0]
     return unpack_trits(payload[4:], numel) * scale
 
 
@@ -92,6 +97,8 @@ class QSGD(Compressor):
     (Transfer(kind='gather', payload_bytes=520),)
     """
 
+    takes_tensors: ClassVar[bool] = True
+
     levels: int = 7
     bucket: int = 512
 
@@ -107,34 +114,35 @@ class QSGD(Compressor):
         """Bits per element."""
         return int(self.levels).bit_length() + 1
 
-    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+    def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
         """One all-gather."""
-        g = flat_gradient(gradient, state)
-        starts = np.arange(0, g.size, self.bucket)
-        norms = np.sqrt(np.add.reduceat(g.astype(np.float64) ** 2, starts)).astype(np.float32)
+        xp, g = arrays.of(gradient), flat_gradient(gradient, state)
+        squares = xp.cast(g, "float64") ** 2
+        norms = xp.rounded_bucket_sums(squares, self.bucket, lambda total: xp.cast(xp.sqrt(total), "float32"))
         ensure_finite(norms, "the norms of the buckets")
-        each = np.repeat(norms, self.bucket)[: g.size]
-        ratio = np.divide(np.abs(g), each, out=np.zeros_like(g), where=each > 0) * np.float32(self.levels)
-        random = context.rank_rng().random(g.size, np.float32)
-        level = np.minimum(np.floor(ratio + random), self.levels).astype(np.int64)
-        fields = pack_fields(level << 1 | (g < 0), self.width)
-        payload = np.concatenate([norms.astype("<f4").view(np.uint8), fields])
-        average = yield AllGather(payload, dense_mean(gradient.size, self.decode))
+        each = xp.repeat(norms, self.bucket)[: len(g)]
+        ratio = abs(g) / xp.where(each > 0, each, 1) * single(self.levels)
+        random = _random(context, g)
+        level = xp.cast(xp.floor(ratio + random).clip(max=self.levels), "int16")
+        payload = xp.concatenate([xp.float_bytes(norms), pack_fields(level << 1 | (g < 0), self.width)])
+        average = yield AllGather(payload, dense_mean(len(g), self.decode))
         return average.reshape(gradient.shape)
 
-    def decode(self, payload: np.ndarray, numel: int) -> np.ndarray:
+    def decode(self, payload: Any, numel: int) -> Any:
         """Decode a message: float32, flat.
 
         Raises:
             ValueError: a damaged message.
         """
-        buckets = -(-numel // self.bucket)
-        norms = _scales(payload, buckets)
+        xp, buckets = arrays.of(payload), -(-numel // self.bucket)
+        norms = scales(payload, buckets, signed=False)
         fields = unpack_fields(payload[4 * buckets :], self.width, numel)
-        if fields.size and fields.max() >> 1 > self.levels:
-            raise ValueError(f"this message is damaged: level {fields.max() >> 1} of {self.levels}")
-        values = np.repeat(norms, self.bucket)[:numel] * ((fields >> 1) / np.float32(self.levels)).astype(np.float32)
-        return np.where(fields & 1, -values, values)
+        level = fields >> 1
+        if len(level) and level.max() > self.levels:
+            raise ValueError(f"this message is damaged: level {level.max()} of {self.levels}")
+        part = xp.cast(xp.divided(xp.cast(level, "float64"), self.levels), "float32")
+        values = xp.repeat(norms, self.bucket)[:numel] * part
+        return xp.where(fields & 1 != 0, -values, values)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """A norm for each bucket and a field for each element."""
@@ -142,10 +150,6 @@ class QSGD(Compressor):
         return (Transfer("gather", 4 * -(-numel // self.bucket) + -(-numel * self.width // 8)),)
 
 
-def _scales(payload: np.ndarray, count: int) -> np.ndarray:
-    if payload.size < 4 * count:
-        raise ValueError(f"this message begins with {4 * count} bytes of float32; only {payload.size} arrived")
-    scales = np.ascontiguousarray(payload[: 4 * count]).view("<f4").astype(np.float32)
-    if not (np.isfinite(scales) & (scales >= 0)).all():
-        raise ValueError("this message is damaged: a scale is negative or not finite")
-    return scales
+def _random(context: Context, like: Any) -> Any:
+    """The uniform float32 numbers of this learner, which numpy's generator draws on the host."""
+    return arrays.of(like).from_host(context.rank_rng().random(len(like), "float32"), like)

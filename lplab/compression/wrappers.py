@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from lplab.compression.compressor import Compressor, Context, Steps, Transfer, element_count, flat_gradient
+from lplab.compression import arrays
+from lplab.compression.arrays import single
+from lplab.compression.compressor import (
+    Compressor,
+    Context,
+    Steps,
+    Transfer,
+    element_count,
+    flat_gradient,
+    steps_of,
+)
 from lplab.compression.dense import Dense
 from lplab.compression.layer import LayerInfo
 from lplab.compression.state import LayerState
@@ -28,9 +38,9 @@ class WrappedCompressor(Compressor):
         """The state of the wrapped compressor."""
         return self.compressor.init(shape)
 
-    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+    def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
         """The steps of the wrapped compressor."""
-        return (yield from self.compressor.steps(gradient, state, context))
+        return (yield from steps_of(self.compressor, gradient, state, context))
 
     def plan(self, shape: Sequence[int], activity: Any = None) -> tuple[Transfer, ...]:
         """The plan of the wrapped compressor."""
@@ -53,6 +63,8 @@ class DenseIfSmall(WrappedCompressor):
     (Dense(wire='fp32'), TopK(density=0.01, error_feedback=True, wire='fp32'))
     """
 
+    takes_tensors: ClassVar[bool] = True
+
     def for_layer(self, layer: LayerInfo) -> Compressor:
         """Dense for small tensors, else the wrapped compressor with the settings of the layer."""
         return Dense() if layer.is_small else self.compressor.for_layer(layer)
@@ -70,6 +82,8 @@ class WarmUp(WrappedCompressor):
     Transfer(kind='sum', payload_bytes=400)
     """
 
+    takes_tensors: ClassVar[bool] = True
+
     dense_steps: int
 
     def __post_init__(self) -> None:
@@ -81,10 +95,10 @@ class WarmUp(WrappedCompressor):
         """The wrapped compressor with the settings of the layer."""
         return replace(self, compressor=self.compressor.for_layer(layer))
 
-    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+    def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
         """Dense at first, then the steps of the wrapped compressor."""
         current = Dense() if context.step < self.dense_steps else self.compressor
-        return (yield from current.steps(gradient, state, context))
+        return (yield from steps_of(current, gradient, state, context))
 
 
 @dataclass(frozen=True)
@@ -118,6 +132,8 @@ class LocalMomentum(WrappedCompressor):
     ([0.0, 1.5], [0.0, 2.5])
     """
 
+    takes_tensors: ClassVar[bool] = True
+
     momentum: float = 0.9
     clear: bool = True
 
@@ -141,10 +157,11 @@ class LocalMomentum(WrappedCompressor):
             raise ValueError(f"this compressor has a momentum of its own: {self.compressor!r}")
         return LayerState(shape, **arrays, velocity=np.zeros(element_count(shape), np.float32))
 
-    def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
+    def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
         """The steps of the wrapped compressor with the velocity as its gradient."""
-        u = np.float32(self.momentum) * state["velocity"] + flat_gradient(gradient, state)
-        average = yield from self.compressor.steps(u.copy().reshape(gradient.shape), state, context)
+        u = state["velocity"] * single(self.momentum) + flat_gradient(gradient, state)
+        own = arrays.of(u).copy(u).reshape(gradient.shape)
+        average = yield from steps_of(self.compressor, own, state, context)
         if self.clear and "residual" in state:
             u[average.reshape(-1) != 0] = 0
         state.propose(velocity=u)

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from lplab.checks import check_int
 from lplab.compression import Compressor, ScaleCom, TopK, TrafficLog
-from lplab.compression.selection import largest_per_chunk
-from lplab.compression.sparse import selected_count, top_k_indices
+from lplab.compression.selection import largest_per_chunk, top_k_indices
+from lplab.compression.sparse import selected_count
 from lplab.parallel.gradients import LearnerGradients, trainable_parameters
 from lplab.parallel.learners import Learners
 from lplab.parallel.similarity import cosine_distance

@@ -22,9 +22,8 @@ from torch import Tensor
 
 from lplab.compression.compressor import AllGather, AllReduce, Broadcast, NotFiniteError, Request, all_finite
 from lplab.compression.exchange import collective_result
-from lplab.compression.tensors import messages
-from lplab.compression.wire import values as host_values
-from lplab.compression.wire.values import bytes_per_value
+from lplab.compression.tensors import operations
+from lplab.compression.wire.values import bytes_per_value, from_bytes, to_bytes
 
 
 def own_group(group: Any = None) -> Any:
@@ -98,7 +97,7 @@ class ProcessGroupTransport:
         dist.broadcast(buffer, dist.get_global_rank(self.group or dist.group.WORLD, source), self.group)
         payloads = buffer.split(sizes)
         return [
-            request.finish(messages.host(payload) if request.device is None else payload.to(request.device))
+            request.finish(operations.host(payload) if request.device is None else payload.to(request.device))
             for request, payload in zip(requests, payloads, strict=True)
         ]
 
@@ -106,7 +105,7 @@ class ProcessGroupTransport:
         return self._ordered_sums(requests) if self.ordered else self._reduced_sums(requests)
 
     def _ordered_sums(self, requests: Sequence[Any]) -> list[Any]:
-        payload = torch.cat([self._sent(_to_bytes(request)) for request in requests])
+        payload = torch.cat([self._sent(to_bytes(request.values, request.wire)) for request in requests])
         sizes = [len(request.values) * bytes_per_value(request.wire) for request in requests]
         rows = [row.split(sizes) for row in self.gather(payload, [len(payload)] * self.world)]
         columns = zip(*rows, strict=True)
@@ -117,7 +116,7 @@ class ProcessGroupTransport:
         results: list[Any] = [None] * len(requests)
         for wire in dict.fromkeys(request.wire for request in requests):
             indices = [i for i, request in enumerate(requests) if request.wire == wire]
-            values = [torch.as_tensor(requests[i].values).to(self.device, messages.DTYPES[wire]) for i in indices]
+            values = [torch.as_tensor(requests[i].values).to(self.device, operations.DTYPES[wire]) for i in indices]
             total = torch.cat(values)  # a copy, into which the sum is written
             dist.all_reduce(total, group=self.group)
             if not all_finite(total):
@@ -142,16 +141,11 @@ class ProcessGroupTransport:
 
 def _received(tensor: Tensor, like: Any) -> Any:
     """A tensor as what its request holds: an array, or a tensor on its device."""
-    return messages.host(tensor) if isinstance(like, np.ndarray) else tensor.to(like.device)
-
-
-def _to_bytes(request: AllReduce) -> Any:
-    to_bytes = host_values.to_bytes if isinstance(request.values, np.ndarray) else messages.to_bytes
-    return to_bytes(request.values, request.wire)
+    return operations.host(tensor) if isinstance(like, np.ndarray) else tensor.to(like.device)
 
 
 def _ordered_sum(request: AllReduce, payloads: Sequence[Tensor]) -> Any:
     """The simulator's result, from the bytes of all ranks."""
     size = len(request.values)
-    values = (_received(messages.from_bytes(p, request.wire, size), request.values) for p in payloads)
+    values = (_received(from_bytes(p, request.wire, size), request.values) for p in payloads)
     return collective_result([replace(request, values=v) for v in values])

@@ -50,7 +50,7 @@ from lplab import formats as F
 from lplab.compression import Compressor, Entry, TrafficLog, catalogue
 from lplab.compression.layer import info_of
 from lplab.compression.sharded_weights import check_whole_bytes, from_bytes, to_bytes
-from lplab.compression.tensors.selection import divided
+from lplab.compression.tensors.operations import divided
 from lplab.parallel.averages import KEPT_ENTRIES, CompressedAverages, after_backward
 from lplab.parallel.collectives import ProcessGroupTransport
 from lplab.parallel.error_feedback import ErrorFeedbackState

@@ -49,7 +49,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from lplab.compression import Compressor, catalogue
 from lplab.compression.compressor import all_finite
-from lplab.compression.tensors.selection import divided
+from lplab.compression.tensors.operations import divided
 from lplab.parallel.averaged_gradients import AveragedGradients
 from lplab.parallel.averages import CompressedAverages, after_backward
 from lplab.parallel.bucket_queue import BucketQueue

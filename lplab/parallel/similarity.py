@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from lplab.compression.sparse import top_k_indices
+from lplab.compression.selection import top_k_indices
 
 
 def cosine_distance(residuals: np.ndarray) -> float:

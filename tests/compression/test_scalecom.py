@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from lplab.compression import Context, Dense, LayerInfo, NotFiniteError, ScaleCom, TopK, TrafficLog, exchange
+from lplab.compression.arrays import BLOCK, add_finite, is_finite
 from lplab.compression.scalecom import chunk_for
-from lplab.compression.selection import BLOCK, add_finite, is_finite, largest_per_chunk
+from lplab.compression.selection import largest_per_chunk
 from lplab.compression.wire.scalecom_wire import count_of, decode, encode
 from lplab.formats.paths import kernel_selection
 

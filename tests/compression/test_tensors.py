@@ -1,4 +1,4 @@
-"""The operations on tensors against the numpy generators: messages, averages and states, bit for bit."""
+"""The steps with the operations of PyTorch against those with numpy's: messages, averages, states, bit for bit."""
 
 from dataclasses import replace
 
@@ -10,14 +10,10 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 from lplab import compression as C  # noqa: E402
+from lplab.compression import arrays  # noqa: E402
+from lplab.compression import tensors as of_tensors  # noqa: E402
 from lplab.compression.exchange import collective_result, payload_bytes, steps_of  # noqa: E402
-from lplab.compression.tensors import (  # noqa: E402
-    has_tensor_steps,
-    messages,
-    tensor_state,
-    tensor_steps,
-)
-from lplab.compression.tensors import selection as tensor_selection  # noqa: E402
+from lplab.compression.tensors import has_tensor_steps, operations, tensor_state, tensor_steps  # noqa: E402
 from tests.compression.test_every_compressor import ALL, SHAPE, SIZES, overflowing  # noqa: E402
 
 CUDA = pytest.param("cuda", marks=pytest.mark.cuda)
@@ -28,8 +24,7 @@ EXACT_ON_CUDA = tuple(name for name in ALL if name != "powersgd")  # no product 
 def shared(monkeypatch):
     """The devices whose tensors are taken for arrays: none, so that operations of PyTorch run on the CPU, too."""
     devices = set()
-    monkeypatch.setattr(tensor_selection, "SHARED", devices)
-    monkeypatch.setattr(messages, "SHARED", devices)
+    monkeypatch.setattr(of_tensors, "SHARED", devices)
     return devices
 
 
@@ -218,6 +213,41 @@ def test_every_setting_has_the_bits_of_arrays_on_cuda(compressor, gradients):
     compare(compressor, gradients, "cuda")
 
 
+# ---- operations ------------------------------------------------------------------------------------------------------
+
+
+def test_both_modules_have_the_same_operations():
+    """What a compressor may call through ``arrays.of`` is there for arrays and for tensors."""
+    here, there = (
+        {name for name, value in vars(module).items() if callable(value) and name.islower() and name[0] != "_"}
+        for module in (arrays, operations)
+    )
+    assert here - {"of", "single"} == there - {"pad"}
+
+
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_operations_on_tensors_have_the_results_of_those_on_arrays(width, draw):
+    """Those that are not in the steps of every compressor, and what their empty results are."""
+    x, counts = draw((101,)), np.array([3, 0, 1, 0, 0, 2, 255])
+    places = np.array([0, 0, 3, 7])
+    for call in (
+        lambda xp, x, counts, places: xp.insert(counts, places, 9),
+        lambda xp, x, counts, places: xp.insert(counts, places[:0], 9),
+        lambda xp, x, counts, places: xp.bincount(counts[:6], 5),
+        lambda xp, x, counts, places: xp.unsigned_bytes(counts, width),
+        lambda xp, x, counts, places: xp.unsigned(xp.unsigned_bytes(counts, width), width),
+        lambda xp, x, counts, places: xp.rows(x, 10, -1),
+        lambda xp, x, counts, places: xp.bin_maxima(x, 7),
+        lambda xp, x, counts, places: xp.pack_bits(x > 0),
+        lambda xp, x, counts, places: xp.unpack_bits(xp.pack_bits(x > 0)),
+        lambda xp, x, counts, places: xp.take_sent(x, places[1:]) + x[places[1:]],
+        lambda xp, x, counts, places: xp.rounded_bucket_sums(xp.cast(x, "float64") ** 2, 9, xp.sqrt)[:0],
+    ):
+        found = call(arrays, x.copy(), counts, places)
+        twin = call(operations, *(torch.from_numpy(array.copy()) for array in (x, counts, places)))
+        assert bits(found) == bits(twin) and arrays.dtype_name(found) == operations.dtype_name(twin)
+
+
 # ---- sums ------------------------------------------------------------------------------------------------------------
 
 
@@ -226,20 +256,20 @@ def test_a_sum_that_could_round_either_way_is_the_references():
     x = torch.tensor([1.0, 2.0**-24])
     asked = []
 
-    def reference(array):
+    def add(array):
         asked.append(array)
-        return np.float32(7)
+        return np.float64(7)
 
-    assert tensor_selection.certain_sum(x, torch.Tensor.float, reference) == 7 and len(asked) == 1
-    assert tensor_selection.certain_sum(x * 2, torch.Tensor.float, reference) == 7 and len(asked) == 2
-    assert tensor_selection.certain_sum(torch.ones(1000), torch.Tensor.float, reference) == 1000 and len(asked) == 2
+    assert operations._certain(x, torch.Tensor.float, add) == 7 and len(asked) == 1
+    assert operations._certain(x * 2, torch.Tensor.float, add) == 7 and len(asked) == 2
+    assert operations._certain(torch.ones(1000), torch.Tensor.float, add) == 1000 and len(asked) == 2
 
 
 @pytest.mark.parametrize("device", ["cpu", CUDA])
 @pytest.mark.parametrize("name", ["adacomp_50", "one_bit", "ef_sign", "qsgd"])
 def test_the_reference_gives_the_same_when_it_is_asked(name, device, draw, monkeypatch):
     """As if every sum were uncertain."""
-    monkeypatch.setattr(tensor_selection.torch, "equal", lambda low, high: False)
+    monkeypatch.setattr(operations.torch, "equal", lambda low, high: False)
     compare(ALL[name], several(draw, SHAPE, world=2, steps=2), device)
 
 
@@ -295,7 +325,7 @@ def test_damaged_messages_are_refused_in_the_words_of_the_reference(name, device
 
 
 def test_a_class_derived_from_a_compressor_runs_on_the_host(draw):
-    """It may override a part of the numpy generator, which the generator for tensors does not call."""
+    """It may override a part of the steps by one that takes arrays alone."""
 
     class Doubled(C.AdaComp):
         def _select(self, gradient, state, context):

@@ -11,8 +11,11 @@ The stream marks the end of each bin: it needs no counts, and the receiver detec
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+from lplab.compression import arrays
 
 HEADER = 4  # bytes
 ONE_BYTE_BIN = 63  # with one byte the position has six bits, and one of their values means "nothing sent"
@@ -28,28 +31,28 @@ class SentCounts:
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """A decoded message.
+    """A decoded message, arrays or tensors.
 
     Attributes:
-        scale: S.
+        scale: S, float32.
         indices: of the elements sent, ascending, int64.
         negative: bool, one for each index.
         empty_bins: bins that send nothing.
     """
 
-    scale: np.float32
-    indices: np.ndarray
-    negative: np.ndarray
+    scale: Any
+    indices: Any
+    negative: Any
     empty_bins: int
 
-    def values(self) -> np.ndarray:
+    def values(self) -> Any:
         """The values sent: ±S, float32."""
-        return np.where(self.negative, -self.scale, self.scale).astype(np.float32)
+        return arrays.of(self.negative).where(self.negative, -self.scale, self.scale)
 
     @property
     def sent_counts(self) -> SentCounts:
         """For :meth:`~lplab.compression.adacomp.AdaComp.plan`."""
-        return SentCounts(self.indices.size, self.empty_bins)
+        return SentCounts(len(self.indices), self.empty_bins)
 
 
 def code_type(bin: int) -> np.dtype:
@@ -70,11 +73,11 @@ def size_of(activity: SentCounts, bin: int) -> int:
     return HEADER + (activity.sent + activity.empty_bins) * code_type(bin).itemsize
 
 
-def encode(scale: float | np.float32, indices: np.ndarray, negative: np.ndarray, numel: int, bin: int) -> np.ndarray:
+def encode(scale: Any, indices: Any, negative: Any, numel: int, bin: int) -> Any:
     """A message, as uint8.
 
     Args:
-        scale: S.
+        scale: S; a tensor if the indices are one.
         indices: of the elements sent, ascending.
         negative: bool, one for each index.
         numel: elements of the layer.
@@ -83,17 +86,16 @@ def encode(scale: float | np.float32, indices: np.ndarray, negative: np.ndarray,
     >>> encode(0.5, np.array([1, 3]), np.array([False, True]), numel=6, bin=2).tolist()
     [0, 0, 0, 63, 6, 7, 254]
     """
-    bins = -(-numel // bin)
+    xp, width = arrays.of(indices), code_type(bin).itemsize
     of_bin = indices // bin
-    sent = np.bincount(of_bin, minlength=bins)
-    last = np.ones(indices.size, bool)
+    last = xp.ones_like(negative)
     last[:-1] = of_bin[1:] != of_bin[:-1]
-    codes = (indices - of_bin * bin).astype(code_type(bin)) << 2  # in the type of the message: less memory is moved
-    codes |= last.astype(np.uint8) << 1 | negative.astype(np.uint8)
-    empty = np.flatnonzero(sent == 0)
-    before = np.searchsorted(of_bin, empty)  # an empty bin's code precedes those of the next bin
-    stream = np.insert(codes, before, empty_code(bin)) if empty.size else codes
-    return np.concatenate([np.array([scale], "<f4").view(np.uint8), stream.astype(code_type(bin)).view(np.uint8)])
+    codes = xp.narrow(indices - of_bin * bin, width) << 2  # in the type of the message: less memory is moved
+    codes |= xp.cast(last, "uint8") << 1 | negative
+    empty = xp.nonzero(xp.bincount(of_bin, -(-numel // bin)) == 0)
+    if len(empty):  # an empty bin's code precedes those of the next bin
+        codes = xp.insert(codes, xp.searchsorted(of_bin, empty), empty_code(bin))
+    return xp.concatenate([xp.float_bytes(scale), xp.unsigned_bytes(codes, width)])
 
 
 def empty_code(bin: int) -> int:
@@ -101,7 +103,7 @@ def empty_code(bin: int) -> int:
     return int(np.iinfo(code_type(bin)).max) - 1
 
 
-def decode(payload: np.ndarray, numel: int, bin: int) -> Message:
+def decode(payload: Any, numel: int, bin: int) -> Message:
     """The inverse of :func:`encode`.
 
     Raises:
@@ -110,37 +112,29 @@ def decode(payload: np.ndarray, numel: int, bin: int) -> Message:
     >>> decode(np.array([0, 0, 0, 63, 6, 7, 254], np.uint8), numel=6, bin=2).indices.tolist()
     [1, 3]
     """
-    codes = _codes(payload, bin)
-    scale = np.ascontiguousarray(payload[:HEADER]).view("<f4")[0]
-    if not (np.isfinite(scale) and not np.signbit(scale)):
-        raise ValueError(f"the scale of an AdaComp message must be finite and 0 or more, got {scale}")
+    xp, width = arrays.of(payload), code_type(bin).itemsize
+    if len(payload) <= HEADER or (len(payload) - HEADER) % width:
+        raise ValueError(
+            f"{len(payload)} bytes are no AdaComp message: it has 4 bytes of scale, then codes of {width} bytes"
+        )
+    scale = xp.floats(payload[:HEADER])[0]
+    if not xp.isfinite(scale) or xp.signbit(scale):
+        number = np.float32(scale.item())
+        raise ValueError(f"the scale of an AdaComp message must be finite and 0 or more, got {number}")
+    codes = xp.unsigned(payload[HEADER:], width)
     last = codes & 2 != 0
     bins = -(-numel // bin)
-    if np.count_nonzero(last) != bins or not last[-1]:
-        raise ValueError(f"this AdaComp message has {np.count_nonzero(last)} bins; {numel:,} elements have {bins}")
-    of_bin = np.concatenate([[0], np.cumsum(last)[:-1]])
+    if xp.count(last) != bins or not last[-1]:
+        raise ValueError(f"this AdaComp message has {xp.count(last)} bins; {numel:,} elements have {bins}")
+    ends = xp.cast(last, "int64")
+    of_bin = ends.cumsum(0) - ends
     filled = codes != empty_code(bin)
-    indices = of_bin * bin + (codes >> 2)
-    _check_order(indices, of_bin, filled, min(bin, numel), numel, bin)
-    return Message(scale, indices[filled], (codes[filled] & 1).astype(bool), int(np.count_nonzero(~filled)))
-
-
-def _codes(payload: np.ndarray, bin: int) -> np.ndarray:
-    width = code_type(bin).itemsize
-    if payload.size <= HEADER or (payload.size - HEADER) % width:
-        raise ValueError(
-            f"{payload.size} bytes are no AdaComp message: it has 4 bytes of scale, then codes of {width} bytes"
-        )
-    return np.ascontiguousarray(payload[HEADER:]).view(code_type(bin)).astype(np.int64)
-
-
-def _check_order(
-    indices: np.ndarray, of_bin: np.ndarray, filled: np.ndarray, longest: int, numel: int, bin: int
-) -> None:
-    """Refuse positions outside their bins or out of order, and bins with more than the code for nothing."""
-    alone = np.bincount(of_bin, minlength=1)[of_bin] == 1
-    position = indices - of_bin * bin
-    outside = filled & ((position >= longest) | (indices >= numel))
-    descending = np.concatenate([[False], (np.diff(indices) <= 0) & (np.diff(of_bin) == 0)])
-    if (outside | descending | (~filled & ~alone)).any():
+    position = codes >> 2
+    indices = of_bin * bin + position
+    outside = filled & ((position >= min(bin, numel)) | (indices >= numel))
+    # In a bin with several codes each has a position, and positions ascend.
+    disorder = ~last[:-1] & (~filled[:-1] | ~filled[1:] | (indices[1:] <= indices[:-1]))
+    if outside.any() or disorder.any():
         raise ValueError("this AdaComp message is damaged: a position lies outside its bin, or is out of order")
+    sent = codes[filled]
+    return Message(scale, indices[filled], sent & 1 != 0, len(codes) - len(sent))

@@ -6,12 +6,14 @@ last chunk shorter than m has one for each element. The length follows from the 
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
+
+from lplab.compression import arrays
 
 
-def position_type(chunk: int) -> np.dtype:
-    """uint8 for chunks of up to 256 elements, else little-endian uint16."""
-    return np.dtype("u1" if chunk <= 256 else "<u2")
+def position_bytes(chunk: int) -> int:
+    """1 for chunks of up to 256 elements, else 2."""
+    return 1 if chunk <= 256 else 2
 
 
 def count_of(numel: int, chunk: int, m: int = 1) -> int:
@@ -25,34 +27,37 @@ def count_of(numel: int, chunk: int, m: int = 1) -> int:
 
 def size_of(numel: int, chunk: int, m: int = 1) -> int:
     """Bytes of a message."""
-    return count_of(numel, chunk, m) * position_type(chunk).itemsize
+    return count_of(numel, chunk, m) * position_bytes(chunk)
 
 
-def encode(indices: np.ndarray, chunk: int) -> np.ndarray:
+def encode(indices: Any, chunk: int) -> Any:
     """Ascending indices as uint8.
 
+    >>> import numpy as np
     >>> encode(np.array([7, 1005]), chunk=1000).tolist()
     [7, 0, 5, 0]
     """
-    return (indices % chunk).astype(position_type(chunk)).view(np.uint8)
+    return arrays.of(indices).unsigned_bytes(indices % chunk, position_bytes(chunk))
 
 
-def decode(payload: np.ndarray, numel: int, chunk: int, m: int = 1) -> np.ndarray:
+def decode(payload: Any, numel: int, chunk: int, m: int = 1) -> Any:
     """The inverse of :func:`encode`, int64.
 
     Raises:
         ValueError: the payload has another length, a position lies outside its chunk or is out of order.
 
+    >>> import numpy as np
     >>> decode(np.array([7, 0, 5, 0], np.uint8), numel=1010, chunk=1000).tolist()
     [7, 1005]
     """
     need = size_of(numel, chunk, m)
-    if payload.size != need:
+    if len(payload) != need:
         raise ValueError(
-            f"{numel:,} elements in chunks of {chunk} need {need:,} bytes of indices; {payload.size:,} arrived"
+            f"{numel:,} elements in chunks of {chunk} need {need:,} bytes of indices; {len(payload):,} arrived"
         )
-    positions = np.ascontiguousarray(payload).view(position_type(chunk)).astype(np.int64)
-    indices = positions + np.arange(positions.size) // m * chunk
-    if (positions >= chunk).any() or (indices >= numel).any() or (np.diff(indices) <= 0).any():
+    xp = arrays.of(payload)
+    positions = xp.unsigned(payload, position_bytes(chunk))
+    indices = positions + xp.arange(len(positions), positions) // m * chunk
+    if (positions >= chunk).any() or (indices >= numel).any() or (indices[1:] <= indices[:-1]).any():
         raise ValueError("these indices are damaged: a position lies outside its chunk, or is out of order")
     return indices

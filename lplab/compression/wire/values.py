@@ -1,10 +1,10 @@
-"""Values on the wire: float32, float16 or bfloat16, little-endian."""
+"""Values on the wire: float32, float16 or bfloat16, little-endian. Arrays or tensors, as in all of this package."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from lplab import formats
+from lplab.compression import arrays
 
 BYTES_PER_VALUE = {"fp32": 4, "fp16": 2, "bf16": 2}
 
@@ -29,43 +29,54 @@ def bytes_per_value(wire: str) -> int:
     return BYTES_PER_VALUE[check_wire(wire)]
 
 
-def round_to_wire(values: np.ndarray, wire: str) -> np.ndarray:
+def round_to_wire(values: Any, wire: str) -> Any:
     """The float32 values that arrive: rounded to nearest even, and clipped to the largest number of the format.
 
+    >>> import numpy as np
     >>> round_to_wire(np.array([1.001, 1e6], np.float32), "fp16").tolist()
     [1.0009765625, 65504.0]
     """
-    if check_wire(wire) == "fp32":
-        return values
-    fmt = formats.get(wire)
-    return fmt.quantize(np.clip(values, -fmt.max, fmt.max).astype(np.float32))
+    return values if check_wire(wire) == "fp32" else arrays.of(values).round_to_wire(values, wire)
 
 
-def to_bytes(values: np.ndarray, wire: str) -> np.ndarray:
+def to_bytes(values: Any, wire: str) -> Any:
     """Values that :func:`round_to_wire` returned, as uint8.
 
+    >>> import numpy as np
     >>> to_bytes(np.array([1.0], np.float32), "bf16").tolist()
     [128, 63]
     """
-    if check_wire(wire) == "fp32":
-        return values.astype("<f4").view(np.uint8)
-    if wire == "fp16":
-        return values.astype("<f2").view(np.uint8)
-    return (np.ascontiguousarray(values, "<f4").view("<u4") >> 16).astype("<u2").view(np.uint8)
+    return arrays.of(values).float_bytes(values, check_wire(wire))
 
 
-def from_bytes(payload: np.ndarray, wire: str, count: int) -> np.ndarray:
+def from_bytes(payload: Any, wire: str, count: int) -> Any:
     """The inverse of :func:`to_bytes`, float32.
 
     Raises:
         ValueError: the length is not that of ``count`` values.
     """
     need = count * bytes_per_value(wire)
-    if payload.size != need:
-        raise ValueError(f"{count:,} values in {wire} are {need:,} bytes; {payload.size:,} arrived")
-    packed = np.ascontiguousarray(payload)
-    if wire == "fp32":
-        return packed.view("<f4").astype(np.float32)
-    if wire == "fp16":
-        return packed.view("<f2").astype(np.float32)
-    return (packed.view("<u2").astype(np.uint32) << 16).view(np.float32)
+    if len(payload) != need:
+        raise ValueError(f"{count:,} values in {wire} are {need:,} bytes; {len(payload):,} arrived")
+    return arrays.of(payload).floats(payload, wire)
+
+
+def scales(payload: Any, count: int, signed: bool = True) -> Any:
+    """The float32 scales at the start of a message.
+
+    Args:
+        payload: the message.
+        count: of scales.
+        signed: whether they may be negative.
+
+    Raises:
+        ValueError: fewer bytes, or a scale that cannot be.
+    """
+    if len(payload) < 4 * count:
+        raise ValueError(f"this message begins with {4 * count} bytes of float32; only {len(payload)} arrived")
+    xp = arrays.of(payload)
+    found = xp.floats(payload[: 4 * count])
+    if not (xp.isfinite(found) & (signed | (found >= 0))).all():
+        what = "a scale is not finite" if signed else "a scale is negative or not finite"
+        raise ValueError(f"this message is damaged: {what}")
+    return found

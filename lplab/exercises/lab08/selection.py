@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lplab.compression import AdaComp, selection
+from lplab.compression import AdaComp, arrays, selection
 from lplab.exercises.checks.numbers import count_text
 from lplab.exercises.lab08.residue import rows
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
@@ -86,7 +86,7 @@ def why(args: Args, expected: Any) -> str:
     if residue.size > 12:
         return ""
     total = residue + gradient
-    limits = selection.bin_maxima(total, bin)
+    limits = arrays.bin_maxima(total, bin)
     return f"G = {rows(total)}, H = {rows(total + gradient)}; the largest |G| of each bin: {rows(limits)}."
 
 
