@@ -73,6 +73,7 @@ from lplab import figures
 from lplab import formats as F
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult
+from lplab.compression.averaging import divided
 from lplab.compression.compressor import AllReduce, Compressor, Transfer
 from lplab.compression.wire.values import round_to_wire
 from lplab.exercises.model.exercise import Example, Exercise, mistake
@@ -124,9 +125,10 @@ def test_add_recipe(added, monkeypatch):
 
 def test_add_compressor(added, monkeypatch):
     import numpy as np
+    import torch
 
     from lplab import compression
-    from lplab.compression import catalogue
+    from lplab.compression import catalogue, tensors
     from lplab.compression.exchange import exchange
 
     monkeypatch.setitem(catalogue.COMPRESSORS, "half", added.HalfOfTheBits)
@@ -135,6 +137,10 @@ def test_add_compressor(added, monkeypatch):
     gradients = [np.float32([1.0, 2.0]), np.float32([3.0, 2.00001])]
     mean = exchange(compressor, gradients, [compressor.init((2,)) for _ in gradients])
     np.testing.assert_array_equal(mean, np.float32([2.0, 2.0]))
+    for shared in (tensors.SHARED, set()):  # tensors as arrays; and with the operations of PyTorch
+        monkeypatch.setattr(tensors, "SHARED", shared)
+        states = [tensors.tensor_state(compressor, (2,), "cpu") for _ in gradients]
+        assert exchange(compressor, [*map(torch.from_numpy, gradients)], states).tolist() == [2.0, 2.0]
 
 
 def test_add_chip(added):

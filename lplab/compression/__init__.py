@@ -1,8 +1,8 @@
 """Gradient compression: the messages that learners exchange instead of 32 bits a value.
 
-Each algorithm is written once, as a generator over one layer that requests collectives (``compressor.py``). Read
-``dense.py`` first, the shortest, then ``scalecom.py`` and ``adacomp.py``. ``exchange.py`` runs many learners in one
-process; ``wire/`` holds the message formats.
+Each algorithm is written once, as a generator over one layer that requests collectives (``compressor.py``), for arrays
+of numpy and for tensors on any device (``arrays.py``). Read ``dense.py`` first, the shortest, then ``scalecom.py`` and
+``adacomp.py``. ``exchange.py`` runs many learners in one process; ``wire/`` holds the message formats.
 """
 
 from lplab.compression.adacomp import AdaComp

@@ -247,15 +247,6 @@ class Compressor(ABC):
         """
 
 
-def steps_of(compressor: Compressor, gradient: Any, state: Any, context: Context) -> Steps:
-    """The generator of a compressor for a gradient: an array, or a tensor with a state of tensors."""
-    if isinstance(gradient, np.ndarray):
-        return compressor.steps(gradient, state, context)
-    from lplab.compression.tensors import tensor_steps  # it needs PyTorch
-
-    return tensor_steps(compressor, gradient, state, context)
-
-
 class NotFiniteError(ValueError):
     """A gradient, or what was made of it, holds NaN or infinity: all learners must skip the step together."""
 

@@ -22,7 +22,6 @@ from lplab.compression.compressor import (
     Steps,
     all_finite,
     ensure_finite,
-    steps_of,
     sum_of_ranks,
 )
 from lplab.compression.computed_gradients import ComputedGradients
@@ -161,6 +160,15 @@ def exchange(
     contexts = [Context(rank, world, step, layer, seed, overwrite) for rank in range(world)]
     runs = [steps_of(compressor, g, s, c) for g, s, c in zip(arrays, states, contexts, strict=True)]
     return ensure_finite(run_in_lockstep(runs, contexts[0], ledger), "the average")
+
+
+def steps_of(compressor: Compressor, gradient: Any, state: Any, context: Context) -> Steps:
+    """The generator of a compressor for a gradient: an array, or a tensor with a state of tensors."""
+    if isinstance(gradient, np.ndarray):
+        return compressor.steps(gradient, state, context)
+    from lplab.compression.tensors import tensor_steps  # it needs PyTorch
+
+    return tensor_steps(compressor, gradient, state, context)
 
 
 def run_in_lockstep(runs: Sequence[Steps], context: Context, ledger: TrafficLog | None = None) -> np.ndarray:

@@ -17,9 +17,9 @@ from lplab.compression.compressor import (
     Transfer,
     element_count,
     flat_gradient,
-    steps_of,
 )
 from lplab.compression.dense import Dense
+from lplab.compression.exchange import steps_of
 from lplab.compression.layer import LayerInfo
 from lplab.compression.state import LayerState
 

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from lplab.compression import Context, Entry, NotFiniteError, TrafficLog
-from lplab.compression.compressor import Request, Steps, all_finite, steps_of
-from lplab.compression.exchange import payload_bytes
+from lplab.compression.compressor import Request, Steps, all_finite
+from lplab.compression.exchange import payload_bytes, steps_of
 from lplab.parallel.collectives import ProcessGroupTransport
 from lplab.parallel.error_feedback import ErrorFeedbackState
 
