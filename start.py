@@ -8,7 +8,8 @@
     python3 start.py site            make the web site of the project, labs executed, and show it; --build-only, --lite
     python3 start.py report          write what you hand in; `grade` and `lplab`: any other command of lplab
 
-The first run makes a virtual environment in .venv and installs into it. Later runs start at once and need no network.
+The first run makes a virtual environment in .venv and installs into it: with uv, from where pip's configuration says,
+and with pip where uv cannot. Later runs start at once and need no network.
 """
 
 import sys

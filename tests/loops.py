@@ -1,7 +1,7 @@
 """Compile the inner loops of the default tier beforehand: python -m tests.loops.
 
-start.py calls it when it sets up the tests, after ``lplab compile``: a fresh clone spends nearly three minutes of a
-core on these loops, which are those of formats and sums that no lab has. Loops that are there already are only read.
+start.py calls it when it sets up the tests, after ``lplab compile``: a fresh clone spends a minute and a half of a core
+on these loops, which are those of formats and sums that no lab has. Loops that are there already are only read.
 """
 
 import os

@@ -18,7 +18,7 @@ EXPLORERS = ("ScaleExplorer", "SumExplorer")  # their sliders reach loops of the
 
 def add_compile(commands: Any) -> None:
     """Add ``lplab compile``."""
-    text = "compile the inner loops now (two minutes of one core), so that no first use of a format waits for it"
+    text = "compile the inner loops now (90 seconds of one core), so that no first use of a format waits for it"
     add_command(commands, run_compile, "compile", text, "lplab compile")
 
 
