@@ -6,7 +6,7 @@ This module needs PyTorch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 import torch
@@ -135,7 +135,7 @@ class AdaCompRun:
     def _instrumented(self, compressor: Compressor) -> Compressor:
         if type(compressor) is not AdaComp:
             return compressor
-        settings = {name: getattr(compressor, name) for name in AdaComp.__dataclass_fields__}
+        settings = {field.name: getattr(compressor, field.name) for field in fields(AdaComp)}
         return InstrumentedAdaComp(**settings, observer=self._record)
 
     def _record(self, context: Context, sample: LayerSample) -> None:

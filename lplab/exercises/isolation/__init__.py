@@ -27,7 +27,7 @@ runs answers in its own process (:func:`run_answer`, :mod:`.in_process`) and say
 
 The same input gives the same result: hashing, ``random`` and ``numpy.random`` are seeded, numpy computes on one
 thread, the limit on time counts the child's own computing and not the hours of a busy machine, and of the caller's
-environment nothing is passed on but the paths of libraries.
+environment nothing is passed on but the paths of libraries, and the choice of OpenBLAS's loops.
 """
 
 import sys

@@ -24,6 +24,7 @@ MAX_PRINTED_BYTES = 2_000  # bytes of the output that are kept, of its beginning
 PASSED_ON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 if sys.platform == "win32":
     PASSED_ON = ("PATH", "SYSTEMROOT", "WINDIR", "TEMP", "TMP")
+PASSED_ON += ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")  # the loops of a product: the same last bits as in the caller
 FIXED = {"PYTHONHASHSEED": "0", "LPLAB_NO_NUMBA": "1"} | {  # compiled loops would be kept outside of the child's folder
     f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM", "NUMBA")
 }

@@ -1,11 +1,13 @@
 """What passes in the lab passes in the marks: answers with helper cells, by kernel, by report and by notebook."""
 
 import ast
+import builtins
 import contextlib
 import functools
 import gc
 import io
 import json
+import sys
 from dataclasses import asdict
 
 import pytest
@@ -214,7 +216,10 @@ def with_helper(exercise, use):
 
 @pytest.fixture(scope="module")
 def shell():
-    return InteractiveShell(config=Config({"HistoryManager": {"hist_file": ":memory:"}}))
+    """A shell that leaves nothing behind: it takes the place of __main__, from which other tests start processes."""
+    main = sys.modules["__main__"]
+    yield InteractiveShell(config=Config({"HistoryManager": {"hist_file": ":memory:"}}))
+    sys.modules["__main__"] = main
 
 
 @pytest.fixture
@@ -222,6 +227,7 @@ def in_a_kernel(shell, monkeypatch):
     """Runs cells as a kernel does; the last verdict, the state of progress, and the cells as a notebook keeps them."""
     monkeypatch.setattr(live, "run_answer", run_in_process)
 
+    monkeypatch.delattr(builtins, "_", raising=False)  # which a doctest leaves there; a shell then keeps no last result
     monkeypatch.setattr(gc, "collect", int)  # a shell that is reset spends most of its time there
 
     def run(cells):
