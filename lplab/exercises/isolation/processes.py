@@ -21,7 +21,7 @@ KILL_TIMEOUT = 2.0  # seconds to wait for a killed process
 MAX_LINE_BYTES = 33_000_000  # of one message of the child: a value of 16 MB as JSON
 MAX_HEARD_BYTES = 300_000_000  # of all messages: more than the parent accepts
 MAX_PRINTED_BYTES = 2_000  # bytes of the output that are kept, of its beginning and of its end
-PASSED_ON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+PASSED_ON: tuple[str, ...] = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 if sys.platform == "win32":
     PASSED_ON = ("PATH", "SYSTEMROOT", "WINDIR", "TEMP", "TMP")
 PASSED_ON += ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")  # the loops of a product: the same last bits as in the caller
