@@ -76,6 +76,8 @@ class CollectedAnswers:
             where = f"code cell {call.at[0]}"
             if call.exercise not in catalogue.names():
                 self.note(f"{where}: there is no exercise {call.exercise}")
+            elif self.definitions.is_spent:
+                self.note("the answers of this notebook are too long together to be read to the last one")
             elif not call.function:
                 self.note(f"{where}: check({call.exercise!r}, …) is not given a function by its name")
             elif not self.add(call.exercise, self.definitions.answers(call.function, call.at), where):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import symtable
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -23,7 +23,9 @@ COMPUTING = frozenset((*HARMLESS, "numpy"))  # modules that an answer may import
 COMPREHENSIONS = ("listcomp", "setcomp", "dictcomp", "genexpr")  # scopes that run with the statement around them
 RANDOM = "<random>"  # stands for the state of the global random generators
 ANYTHING = "<anything>"  # stands for every name
+MAX_ROUNDS, MAX_LEARNED = 30, 30_000  # after which what is not known yet is taken for possible
 OPAQUE = {"exec", "eval", "globals", "locals", "vars", "__import__"}  # builtins that may bind or change any name
+PLAIN_DUNDERS = {"__init__", "__post_init__", "__repr__", "__str__", "__call__", "__new__", "__hash__", "__len__"}
 CHANGING = {"next", "anext", "setattr", "delattr"}  # builtins that change what they are given
 FRESH = {  # builtins whose results share nothing with what they are given
     "abs", "all", "any", "ascii", "bin", "bool", "bytes", "chr", "complex", "divmod", "float", "format", "hash", "hex",
@@ -37,6 +39,10 @@ PURE_METHODS = {  # of Python's and numpy's types: change nothing, and give some
     "keys", "lower", "max", "mean", "min", "nonzero", "prod", "replace", "round", "rstrip", "split",
     "splitlines", "startswith", "std", "strip", "sum", "title", "tobytes", "tolist", "trace", "union", "upper", "var",
     "zfill",
+}  # fmt: skip
+CHANGING_METHODS = {  # that a call may be given in place of a function
+    "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft", "remove",
+    "reverse", "setdefault", "sort", "update", "write", "__setitem__", "__delitem__",
 }  # fmt: skip
 READING_METHODS = {  # change nothing, and give a part of the object
     "diagonal", "flatten", "get", "items", "ravel", "reshape", "squeeze", "swapaxes", "transpose", "values", "view",
@@ -107,12 +113,13 @@ def names_of(text: str) -> Names:
 
 
 def walk_now(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes below a node that run with it: the bodies of functions are left out."""
+    """The nodes below a node that may run with it: the bodies of functions with a name are left out."""
+    named = node.value if isinstance(node, ast.Assign) else None
     waiting = [node]
     while waiting:
         part = waiting.pop()
         yield part
-        if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) or (isinstance(part, ast.Lambda) and part is named):
             waiting += getattr(part, "decorator_list", [])
             waiting += [value for value in (*part.args.defaults, *part.args.kw_defaults) if value is not None]
         elif isinstance(part, ast.AnnAssign):
@@ -183,7 +190,7 @@ class Effect:
 
     Args:
         sets: the names that functions bind which it may call.
-        stores: the objects that it changes itself, as in ``table[3] = 1``.
+        stores: the objects that it changes itself, as in ``table[3] = 1`` and ``table.append(1)``.
         calls: those that a function may change which it calls.
         foreign: those that it hands to a module that no answer may import, and that may change them.
     """
@@ -213,6 +220,8 @@ class Effects:
         self._numbers: set[str] = set()  # names of numbers and text, which nobody changes in place
         for node in nodes:
             self._note_bindings(node)
+        # Operators, loops and ``with`` may call functions of the notebook, too.
+        self._has_operators = any(name[:2] == "__" for name in self.methods.keys() - PLAIN_DUNDERS)
         self.foreign = self._foreign_names([part for node in nodes for part in walk_now(node)], {})
         for node in nodes:
             self._note_functions(node)
@@ -234,7 +243,10 @@ class Effects:
         stores, calls, foreign, sets = set[str](), set[str](), set[str](), set[str]()
         for part in walk_now(node):
             if isinstance(part, ast.Call):
-                calls |= self._changed_by(part)
+                changed = self._changed_by(part)
+                itself = self._roots(part.func.value) if isinstance(part.func, ast.Attribute) else set()
+                stores |= changed & itself  # as of table.append(1)
+                calls |= changed - itself
                 foreign |= self._changed_outside(part)
             else:
                 stores |= self._changed_by(part)
@@ -271,11 +283,12 @@ class Effects:
                     values[getattr(part.target, "id", "")].append(part.value)
         stored = Counter(part.id for node in nodes for part in walk_now(node) if _is_stored(part))
         found = {name for name, some in values.items() if stored[name] == len(some)}
-        while True:
+        for _ in range(MAX_ROUNDS):
             wrong = {name for name in found if not all(self._is_number(value, found) for value in values[name])}
             if not wrong:
                 return found
             found -= wrong
+        return set()
 
     def _is_number(self, value: ast.expr | None, numbers: set[str]) -> bool:
         match value:
@@ -397,9 +410,14 @@ class Effects:
             summary.uses &= set(by_key)
             for used in summary.uses:
                 users[used].add(key)
-        waiting = list(by_key)
+        waiting, learned = deque(by_key), 0
         while waiting:
-            key = waiting.pop()
+            key = waiting.popleft()
+            learned += len(users[key])
+            if learned > MAX_LEARNED:  # no student's functions are such a knot
+                for summary in by_key.values():
+                    summary.changes.add(ANYTHING)
+                return
             waiting += [user for user in users[key] if by_key[user].learn(by_key[key], key)]
 
     def _called_by(self, node: ast.AST) -> Iterator[Summary]:
@@ -438,6 +456,8 @@ class Effects:
                 return self._all_roots(parts)
             case ast.IfExp(body=one, orelse=other):
                 return self._roots(one) | self._roots(other)
+            case ast.BinOp() if self._has_operators:
+                return self._all_roots(_operands(node))
             case ast.BinOp(left=left, right=right):  # the sum of two lists has their parts
                 return self._all_roots(side for side in (left, right) if isinstance(side, ast.List | ast.Tuple))
             case ast.ListComp(elt=part, generators=sources) | ast.SetComp(elt=part, generators=sources):
@@ -483,33 +503,36 @@ class Effects:
 
     def _changed_by(self, node: ast.AST) -> set[str]:
         """The names whose objects one node changes by itself."""
+        changed = self._all_roots(_operands(node)) if self._has_operators else set()
         match node:
             case ast.Subscript(value=inner, ctx=ast.Store() | ast.Del()):
-                return self._roots(inner)
+                changed |= self._roots(inner)
             case ast.Attribute(value=inner, ctx=ast.Store() | ast.Del()):
-                return self._roots(inner)
+                changed |= self._roots(inner)
             case ast.AugAssign(target=ast.Name(id=name)):
-                return {name}
+                changed |= {name}
             case ast.Name(id=name, ctx=ast.Load()):
-                return {name} & self._lazy
+                changed |= {name} & self._lazy
             case ast.Call():
-                return self._changed_by_call(node)
-        return set()
+                changed |= self._changed_by_call(node)
+        return changed
 
     def _changed_by_call(self, call: ast.Call) -> set[str]:
         if self._module_of(call.func):
             return set()
         given, func = self._given(call), call.func
+        handed = [part.value for part in call.args if isinstance(part, ast.Attribute) and part.attr in CHANGING_METHODS]
         written = self._all_roots(keyword.value for keyword in call.keywords if keyword.arg == "out")
+        written |= self._all_roots(handed)  # as in map(table.append, values)
         if path := self._path(func):
             return self._changed_in_module(path, call, given) | written
         if isinstance(func, ast.Name):
             if func.id in self.functions:
                 summary = self.functions[func.id]
-                return given | {func.id} if summary.changes_given else set()
+                return written | (given | {func.id} if summary.changes_given else set())
             if func.id in self.bound:
                 return given | {func.id}
-            return {ANYTHING} if func.id in OPAQUE else given if func.id in CHANGING else set()
+            return {ANYTHING} if func.id in OPAQUE else written | (given if func.id in CHANGING else set())
         if not isinstance(func, ast.Attribute):
             return given | self._roots(func)
         changed, method = set(written), self.methods.get(func.attr)
@@ -566,6 +589,22 @@ def _bindings(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield target, value
         case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
             yield target, value
+
+
+def _operands(node: ast.AST) -> list[ast.expr]:
+    """What a node other than a call hands to methods with names such as ``__lshift__``."""
+    match node:
+        case ast.BinOp(left=left, right=right):
+            return [left, right]
+        case ast.UnaryOp(operand=operand):
+            return [operand]
+        case ast.Compare(left=left, comparators=others):
+            return [left, *others]
+        case ast.Subscript(value=value) | ast.AugAssign(value=value) | ast.withitem(context_expr=value):
+            return [value]
+        case ast.For(iter=value) | ast.AsyncFor(iter=value) | ast.comprehension(iter=value):
+            return [value]
+    return []
 
 
 def _is_stored(node: ast.AST) -> TypeGuard[ast.Name]:

@@ -12,6 +12,7 @@ import builtins
 import copy
 import heapq
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,9 @@ from lplab.exercises.isolation.answers import Answer
 
 CellPosition = tuple[int, int]  # number of the cell, place of the statement in it
 BUILTINS = frozenset(dir(builtins))
-MAX_NEEDS = 100_000  # names at positions that are followed; a notebook of knots is included whole
+MAX_NEEDS = 50_000  # statements on which a name may depend that are looked at; a notebook of knots is included whole
+MAX_CHARACTERS = 2_000_000  # of all answers of a notebook, each need counted as some
+CHARACTERS_A_NEED = 20
 SHOWN = ("_", "__", "___")  # the last three results of a notebook
 RESULTS = re.compile(r"_\d+|Out")  # results by the number of their cell
 BODIES = ("body", "orelse", "finalbody")
@@ -64,17 +67,21 @@ class Part:
         reads = self.names.reads
         if isinstance(self.node, ast.AugAssign):
             reads |= {self.node.target.id} if isinstance(self.node.target, ast.Name) else set()
-        if ANYTHING in self.effect.calls:  # the text that exec is given
-            texts = [part.value for part in ast.walk(self.node) if isinstance(part, ast.Constant)]
-            reads |= {word for text in texts if isinstance(text, str) for word in re.findall(r"\w+", text)}
         return reads | ({RANDOM} & self.effect.calls)
 
     @cached_property
     def needs(self) -> frozenset[str]:
         """What it uses when it runs, together with what functions use that it may call at once."""
-        if isinstance(self.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            return self.reads | self.names.later if self.node.decorator_list else self.reads
-        return self.reads | self.names.later
+        if (
+            isinstance(self.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            and not self.node.decorator_list
+        ):
+            return self.reads
+        needs = self.reads | self.names.later
+        if ANYTHING in self.effect.calls:  # the text that exec is given
+            texts = [part.value for part in ast.walk(self.node) if isinstance(part, ast.Constant)]
+            needs |= {word for text in texts if isinstance(text, str) for word in re.findall(r"\w+", text)}
+        return needs
 
     @cached_property
     def binds(self) -> frozenset[str]:
@@ -104,6 +111,37 @@ class Statement:
     has_run: bool = False
 
     @cached_property
+    def heads(self) -> set[int]:
+        """The places of the parts that run wherever it does."""
+        return {place for place, part in enumerate(self.parts) if part.is_kept}
+
+    @cached_property
+    def binding(self) -> dict[str, list[int]]:
+        """For each name the places of the parts that may bind it."""
+        return _by_key(part.binds for part in self.parts)
+
+    @cached_property
+    def foreign(self) -> frozenset[str]:
+        """The objects that some part of it hands to foreign modules."""
+        return frozenset().union(*(part.effect.foreign for part in self.parts))
+
+    @cached_property
+    def _changing(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+        return _by_key(part.effect.stores for part in self.parts), _by_key(part.effect.calls for part in self.parts)
+
+    @property
+    def changes(self) -> set[str]:
+        """The objects that it may change."""
+        return {*self._changing[0], *self._changing[1], *self.foreign}
+
+    def concerning(self, name: str, group: str) -> Iterator[tuple[int, bool]]:
+        """The places of the parts that concern a name, each with whether the part itself does, and no function."""
+        stores, calls = self._changing
+        for places, is_direct in ((self.binding.get(name), True), (stores.get(group), True), (calls.get(group), False)):
+            yield from ((place, is_direct) for place in places or ())
+        yield from ((place, True) for place in self.binding.get("*", ()))
+
+    @cached_property
     def kills(self) -> frozenset[str]:
         """The names that certainly have another value after it."""
         if self.module:  # `import scipy` leaves what `import scipy.stats` has loaded to be loaded
@@ -114,6 +152,14 @@ class Statement:
             return frozenset(part.name for part in inside if isinstance(part, ast.FunctionDef))
         may_raise = not self.has_run and any(isinstance(part, RAISING) for part in walk_now(self.node))
         return frozenset() if may_raise else self.parts[0].names.binds
+
+
+def _by_key(sets: Iterable[Iterable[str]]) -> dict[str, list[int]]:
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, keys in enumerate(sets):
+        for key in keys:
+            places[key].append(place)
+    return dict(places)
 
 
 @dataclass(frozen=True)
@@ -135,26 +181,35 @@ class SlicedAnswer:
 
 
 class Definitions:
-    """All statements of a notebook, and what they do to each other's names."""
+    """All statements of a notebook, and what they do to each other's names.
+
+    Attributes:
+        is_spent: whether its answers are so long together, or such a knot, that no more of them are read.
+    """
 
     def __init__(self, cells: Sequence[Cell]) -> None:
-        self.by_cell: dict[int, list[Statement]] = {}
-        self.counts = {cell.number: cell.count for cell in cells if cell.count is not None}
-        self._not_run: dict[int, list[Statement]] = defaultdict(list)  # below the line at which a cell stopped
+        ran: dict[int, list[Statement]] = {}
+        not_run: list[Statement] = []  # below the line at which a cell stopped
         for cell in cells:
-            self.by_cell[cell.number], stopped = [], False
+            ran[cell.number], stopped = [], False
             for statement in _statements(cell):
                 stopped |= cell.stopped_at is not None and statement.node.lineno > cell.stopped_at
-                (self._not_run[cell.number] if stopped else self.by_cell[cell.number]).append(statement)
+                (not_run if stopped else ran[cell.number]).append(statement)
                 stopped |= isinstance(statement.node, ast.Raise)
-        self.everything = [one for some in (self.by_cell, self._not_run) for each in some.values() for one in each]
+        self.everything = [*(one for some in ran.values() for one in some), *not_run]
+        self.future = dict.fromkeys(one.text for one in self.everything if one.module == "__future__")
         parts = [part for statement in self.everything for part in statement.parts]
         self.effects = Effects([part.node for part in parts])
         for part in parts:
             part.effect = self.effects.of(part.node)
         self.uses_results = any(_is_result(name) for part in parts for name in part.names.reads | part.names.later)
         self.binds_underscore = any("_" in part.names.binds for part in parts)
-        self._orders: dict[tuple[int, ...], _Order] = {}
+        self.is_spent, self._spent = False, 0
+        self._as_it_stands = Statements(ran.values(), not_run, self)
+        counted = sorted((cell.count, cell.number) for cell in cells if cell.count is not None)
+        self._counted = {number for _, number in counted}
+        others = [one for number, some in ran.items() if number not in self._counted for one in some]
+        self._as_counted = Statements([ran[number] for _, number in counted], [*others, *not_run], self)
 
     def answers(self, name: str, check: CellPosition) -> list[SlicedAnswer]:
         """What ``name`` can mean for a check at this position: as the cells stand, and as they may have run.
@@ -162,35 +217,21 @@ class Definitions:
         How they ran the numbers say that the notebook has given them; where it has none, someone may have gone back to
         the cell of the check after all others had run. An empty list if nothing defines the name.
         """
-        file_order = list(self.by_cell)
-        number = self.counts.get(check[0])
-        if number is None:
-            other = [cell for cell in file_order if cell != check[0]] + [check[0]] * (check[0] in self.by_cell)
-        else:
-            ran = sorted((count, cell) for cell, count in self.counts.items() if count <= number)
-            other = [cell for _, cell in ran]
-        found = [self._answer(name, check, self._order(cells)) for cells in (file_order, other)]
+        other = Order(self._as_counted) if check[0] in self._counted else Order(self._as_it_stands, last=check[0])
+        found = [self._answer(name, check, order) for order in (Order(self._as_it_stands), other)]
         answers = [one for one in found if one is not None]
         return answers[:1] if len({(one.used, one.running) for one in answers}) == 1 else answers
 
-    def _order(self, cells: Sequence[int]) -> _Order:
-        """These cells in this order, then what did not run in it."""
-        key = tuple(cells)
-        if key not in self._orders:
-            ran = [statement for cell in cells for statement in self.by_cell[cell]]
-            rest = [statement for cell in self.by_cell if cell not in set(cells) for statement in self.by_cell[cell]]
-            rest += [statement for some in self._not_run.values() for statement in some]
-            self._orders[key] = _Order([*ran, *rest], self)
-        return self._orders[key]
-
-    def _answer(self, name: str, check: CellPosition, order: _Order) -> SlicedAnswer | None:
+    def _answer(self, name: str, check: CellPosition, order: Order) -> SlicedAnswer | None:
         found = _Slice(name, order.before(check), order)
-        if not any(name in part.binds for index in found.kept for part in found.parts_of(index)):
+        if not any(name in order.statement(rank).binding for rank in found.kept):
             return None
-        used = [order.statements[index] for index in found.indices()]
+        answer = Answer(found.source(), name)
+        self._spent += len(answer.source) + CHARACTERS_A_NEED * found.needs
+        self.is_spent = self._spent > MAX_CHARACTERS
+        used = [order.statement(rank) for rank in found.ranks()]
         running = [one.at for one in used if not one.module and not _is_plain_function(one.node)]
-        foreign = frozenset(found.foreign)
-        return SlicedAnswer(Answer(found.source(), name), frozenset(one.at for one in used), tuple(running), foreign)
+        return SlicedAnswer(answer, frozenset(one.at for one in used), tuple(running), frozenset(found.foreign))
 
 
 def _is_plain_function(node: ast.stmt) -> bool:
@@ -199,103 +240,155 @@ def _is_plain_function(node: ast.stmt) -> bool:
     return not (node.decorator_list or node.args.defaults or node.args.kw_defaults)
 
 
-class _Order:
-    """Statements in an order, and where each name is bound or what it stands for may change."""
+class Statements:
+    """Statements in the order in which they ran, and where each name is bound or what it stands for may change.
 
-    def __init__(self, statements: list[Statement], notebook: Definitions) -> None:
-        self.statements, self.notebook = statements, notebook
-        self.group = notebook.effects.group
-        self._binding: dict[str, list[int]] = defaultdict(list)
-        self._changing: dict[str, list[int]] = defaultdict(list)
-        self._stars: list[int] = []
-        self._showing: list[int] = []
-        for index, statement in enumerate(statements):
-            is_foreign = bool(statement.parts[0].reads & set(notebook.effects.foreign))
-            if notebook.uses_results and statement.shows is not None and not is_foreign:
-                self._showing.append(index)
-            for part in statement.parts:
-                for name in part.binds:
-                    self._append(self._binding[name], index)
-                for group in part.effect.stores | part.effect.calls | part.effect.foreign:
-                    self._append(self._changing[group], index)
-            if statement.module and "*" in statement.parts[0].names.binds:
-                self._stars.append(index)
+    Args:
+        cells: the statements of each cell.
+        not_run: those that did not run.
+        notebook: what is known of all.
+    """
 
-    @staticmethod
-    def _append(places: list[int], index: int) -> None:
-        if not places or places[-1] != index:
-            places.append(index)
+    def __init__(
+        self, cells: Iterable[Sequence[Statement]], not_run: Iterable[Statement], notebook: Definitions
+    ) -> None:
+        self.notebook = notebook
+        self.all: list[Statement] = []
+        self.of_cell: dict[int, range] = {}
+        for some in cells:
+            if some:
+                self.of_cell[some[0].at[0]] = range(len(self.all), len(self.all) + len(some))
+                self.all += some
+        self.ran = len(self.all)
+        self.all += not_run
+        self.places: dict[CellPosition, int] = {}
+        self.binding: dict[str, list[int]] = defaultdict(list)
+        self.changing: dict[str, list[int]] = defaultdict(list)
+        self.stars: list[int] = []
+        self.showing: list[int] = []
+        foreign = set(notebook.effects.foreign)
+        for index, statement in enumerate(self.all):
+            self.places.setdefault(statement.at, index)
+            if notebook.uses_results and statement.shows is not None and not statement.parts[0].reads & foreign:
+                self.showing.append(index)
+            for name in statement.binding:
+                self.binding[name].append(index)
+            for group in statement.changes:
+                self.changing[group].append(index)
+            if "*" in statement.binding:
+                self.stars.append(index)
+
+
+class Order:
+    """An order of statements: each has a rank, and those of one cell may come after all others.
+
+    Args:
+        statements: in the order in which they ran.
+        last: the number of the cell that ran once more at the end.
+
+    Attributes:
+        goes_back: whether a statement was asked for that comes after one which uses what it binds.
+    """
+
+    def __init__(self, statements: Statements, last: int = 0) -> None:
+        self.known, self.notebook = statements, statements.notebook
+        self.group = statements.notebook.effects.group
+        self._last = statements.of_cell.get(last, range(0))
+        self._size = len(statements.all)
+        self.goes_back = False
+
+    def statement(self, rank: int) -> Statement:
+        """The statement of a rank."""
+        return self.known.all[rank % self._size]
+
+    def _rank(self, index: int) -> int:
+        return index + self._size * (1 if index in self._last else 2 * (index >= self.known.ran))
+
+    def ranks_below(self, before: int) -> Iterator[int]:
+        """The ranks of all statements below one."""
+        return (rank for index in range(self._size) if (rank := self._rank(index)) < before)
 
     def before(self, check: CellPosition) -> int:
-        """The index up to which statements ran before a check; a compound statement around the check is one of them."""
-        for index, statement in enumerate(self.statements):
-            if statement.at == check:
-                return index + isinstance(statement.node, COMPOUND)
-        return len(self.statements)
+        """The rank up to which statements ran before a check; a compound statement around the check is one of them."""
+        index = self.known.places.get(check)
+        if index is None:
+            return 2 * self._size
+        return self._rank(index) + isinstance(self.known.all[index].node, COMPOUND)
 
     def of(self, name: str, before: int) -> Iterator[int]:
-        """The statements on which the value of a name depends, last one first, back to one that settles it.
+        """The statements, by rank, on which the value of a name depends, last one first, back to one that settles it.
 
         Where no statement above binds the name, those below count: cells may have been moved.
         """
         is_bound = False
-        for index in self._below(name, before):
-            yield index
-            is_bound |= any(name in part.binds for part in self.statements[index].parts)
-            if name in self.statements[index].kills or (name in SHOWN[:1] and self._settles(index)):
+        for rank in self._below(name, before):
+            yield rank
+            statement = self.statement(rank)
+            is_bound |= name in statement.binding
+            if name in statement.kills or (name == SHOWN[0] and self._settles(statement)):
                 return
         if is_bound or name in BUILTINS or name in (RANDOM, ANYTHING) or self._shown(name):
             return
-        for index in self._below(name, len(self.statements)):
-            if index < before:
+        for rank in self._below(name, 3 * self._size):
+            if rank < before:
                 break
-            yield index
+            self.goes_back = True
+            yield rank
             is_bound = True
-            if name in self.statements[index].kills:
+            if name in self.statement(rank).kills:
                 return
         if not is_bound:
-            yield from (index for index in self._stars if not self.statements[index].module.startswith("lplab"))
+            stars = (index for index in self.known.stars if not self.known.all[index].module.startswith("lplab"))
+            yield from map(self._rank, stars)
 
     def _below(self, name: str, before: int) -> Iterator[int]:
-        group = self.group(name)
-        places = [self._binding.get(name, []), self._changing.get(group, []), self._changing.get(ANYTHING, [])]
+        known = self.known
+        places = [known.binding.get(name), known.changing.get(self.group(name)), known.changing.get(ANYTHING)]
         if self._shown(name):
-            places.append(self._showing)
+            places.append(known.showing)
+        ranks = (self._ranks_below(some, before) for some in places if some)
         last = None
-        for index in heapq.merge(*(_reversed_below(some, before) for some in places), reverse=True):
-            if index != last:
-                yield index
-            last = index
+        for rank in heapq.merge(*ranks, reverse=True):
+            if rank != last:
+                yield rank
+            last = rank
 
-    def _settles(self, index: int) -> bool:
-        """Whether this is certainly the last result."""
-        value = getattr(self.statements[index].node, "value", None)
+    def _ranks_below(self, places: list[int], before: int) -> Iterator[int]:
+        """The ranks of some indices, which are sorted, from the highest one below ``before`` on."""
+        ran = bisect_left(places, self.known.ran)
+        begin, end = bisect_left(places, self._last.start), bisect_left(places, self._last.stop)
+        for slots in (range(len(places) - 1, ran - 1, -1), range(end - 1, begin - 1, -1)):
+            yield from (rank for slot in slots if (rank := self._rank(places[slot])) < before)
+        first = min(bisect_left(places, before), ran)
+        yield from (places[slot] for slot in range(first - 1, -1, -1) if not begin <= slot < end)
+
+    @staticmethod
+    def _settles(statement: Statement) -> bool:
+        """Whether its value is certainly the last result."""
+        value = getattr(statement.node, "value", None)
         is_something = isinstance(value, ast.BinOp | ast.Compare) or getattr(value, "value", None) is not None
-        return self.statements[index].shows is not None and is_something
+        return statement.shows is not None and is_something
 
     def _shown(self, name: str) -> bool:
         return _is_result(name) and not (name in SHOWN and self.notebook.binds_underscore)
-
-
-def _reversed_below(places: Sequence[int], before: int) -> Iterator[int]:
-    return (index for index in reversed(places) if index < before)
 
 
 class _Slice:
     """The statements that one function depends on.
 
     Attributes:
-        kept: by the index of a statement: the places of the parts of it that are included.
+        kept: by the rank of a statement: the places of the parts of it that are included.
         foreign: modules, and the cells that hand to them what the function uses.
     """
 
-    def __init__(self, name: str, before: int, order: _Order) -> None:
+    def __init__(self, name: str, before: int, order: Order) -> None:
         self.order = order
         self.kept: dict[int, set[int]] = {}
         self.foreign: set[tuple[str, int]] = set()
         self._wanted: dict[int, set[str]] = {}
         self._imported: set[int] = set()
         self._shown: set[int] = set()
+        self.needs = 0
         self._follow(name, before)
 
     def _follow(self, name: str, before: int) -> None:
@@ -306,126 +399,125 @@ class _Slice:
             if need in seen or (*need[:2], True) in seen:
                 continue
             seen.add(need)
-            if len(seen) > MAX_NEEDS:
-                self._include_all(before)
-                return
-            for index in self.order.of(*need[:2]):
-                waiting += self._include(index, *need)
+            for rank in self.order.of(*need[:2]):
+                self.needs += 1
+                if self.needs > MAX_NEEDS:
+                    self._include_all(before)
+                    return
+                waiting += self._include(rank, *need)
 
     def _include_all(self, before: int) -> None:
-        for index, statement in enumerate(self.order.statements[:before]):
-            self.kept[index] = set(range(len(statement.parts)))
-            self._imported.add(index)
+        for rank in self.order.ranks_below(before):
+            self.kept[rank] = set(range(len(self.order.statement(rank).parts)))
+            self._imported.add(rank)
 
-    def _include(self, index: int, name: str, before: int, is_sure: bool) -> Iterator[tuple[str, int, bool]]:
+    def _include(self, rank: int, name: str, before: int, is_sure: bool) -> Iterator[tuple[str, int, bool]]:
         """Include what of a statement concerns a name; the names that are needed for it, each with its place.
 
         What is only sure to be needed if a function changes what it is given brings no import that is refused with it.
         """
-        statement, order = self.order.statements[index], self.order
-        wanted = self._wanted.setdefault(index, set())
-        wanted.add(name)
+        statement, order = self.order.statement(rank), self.order
         if statement.shows is not None and order._shown(name):
-            self._shown.add(index)
-            self.kept[index] = {0}
-            yield from ((used, index, is_sure) for used in statement.parts[0].reads)
-        changed = True
-        while changed:
-            changed = False
-            groups = {order.group(one) for one in wanted} | {ANYTHING}
-            for place, part in enumerate(statement.parts):
-                binds = bool(part.binds & wanted) or "*" in part.names.binds
-                stores = bool(part.effect.stores & groups)
-                if part.effect.foreign & groups and not (binds or stores):
-                    self._note_foreign(part, statement)
-                if place in self.kept.get(index, ()) or not (binds or stores or part.effect.calls & groups):
-                    continue
-                heads = {i for i, one in enumerate(statement.parts) if one.is_kept} - self.kept.get(index, set())
-                self.kept.setdefault(index, set()).update({place} | heads)
-                sure = is_sure and (binds or stores)
-                for one in {place} | heads:
-                    wanted |= statement.parts[one].reads
-                    yield from ((used, index, sure) for used in statement.parts[one].needs)
-                changed = True
-        if statement.module and index in self.kept and (is_sure or not self._is_refused(statement)):
-            self._imported.add(index)
-        for place in self.kept.get(index, ()):
-            if name in statement.parts[place].binds:  # functions in it may run at any time until then
+            self._shown.add(rank)
+            self.kept[rank] = {0}
+            yield from ((used, rank, is_sure) for used in statement.parts[0].reads)
+        wanted, waiting = self._wanted.setdefault(rank, set()), [name, ANYTHING]
+        while waiting:
+            one = waiting.pop()
+            if one in wanted:
+                continue
+            wanted.add(one)
+            for place, is_direct in statement.concerning(one, order.group(one)):
+                kept = self.kept.setdefault(rank, set())
+                for new in {place} | (set() if kept else statement.heads):
+                    if new not in kept:
+                        kept.add(new)
+                        waiting += statement.parts[new].needs
+                        sure = is_sure and is_direct
+                        yield from ((used, rank, sure) for used in statement.parts[new].needs)
+            self._note_foreign(statement, order.group(one))
+        if statement.module and rank in self.kept and (is_sure or not self._is_refused(statement)):
+            self._imported.add(rank)
+        for place in statement.binding.get(name, ()):
+            if place in self.kept.get(rank, ()):  # functions in it may run at any time until then
                 yield from ((used, before, is_sure) for used in statement.parts[place].names.later)
 
     def _is_refused(self, statement: Statement) -> bool:
-        return bool(statement.parts[0].names.binds & set(self.order.notebook.effects.foreign))
+        return bool(statement.parts[0].names.binds & self.order.notebook.effects.foreign.keys())
 
-    def _note_foreign(self, part: Part, statement: Statement) -> None:
+    def _note_foreign(self, statement: Statement, group: str) -> None:
         known = self.order.notebook.effects.foreign
-        modules = {known[name] for name in part.reads & set(known)} - QUIET
-        self.foreign |= {(module, statement.at[0]) for module in modules}
+        for part in statement.parts if group in statement.foreign else ():
+            if group in part.effect.foreign:
+                modules = {known[name] for name in part.reads & known.keys()} - QUIET
+                self.foreign |= {(module, statement.at[0]) for module in modules}
 
-    def parts_of(self, index: int) -> list[Part]:
+    def parts_of(self, rank: int) -> list[Part]:
         """The parts of a statement that are included."""
-        return [self.order.statements[index].parts[place] for place in sorted(self.kept[index])]
+        return [self.order.statement(rank).parts[place] for place in sorted(self.kept[rank])]
 
-    def indices(self) -> list[int]:
+    def ranks(self) -> list[int]:
         """The statements that are included; what one needs comes before it where all of it stands below."""
-        chosen = [i for i in sorted(self.kept) if not self.order.statements[i].module or i in self._imported]
+        chosen = [i for i in sorted(self.kept) if not self.order.statement(i).module or i in self._imported]
+        if not self.order.goes_back or self.needs > MAX_NEEDS:
+            return chosen
         definers: dict[str, list[int]] = defaultdict(list)
-        for index in chosen:
-            for part in self.parts_of(index):
-                for name in part.binds:
-                    definers[name].append(index)
+        later: dict[int, set[str]] = {}
+        for rank in chosen:
+            parts = self.parts_of(rank)
+            later[rank] = {name for part in parts for name in part.names.later}
+            for name in {name for part in parts for name in part.binds}:
+                definers[name].append(rank)
         made, entered = [], set[int]()
         for first in chosen:
-            path = [] if first in entered else [(first, self._missing(first, definers))]
+            path = [] if first in entered else [(first, self._missing(first, definers, later))]
             entered.add(first)
             while path:
-                index, missing = path[-1]
+                rank, missing = path[-1]
                 deeper = next((one for one in missing if one not in entered), None)
                 if deeper is None:
-                    made.append(index)
+                    made.append(rank)
                     path.pop()
                 else:
                     entered.add(deeper)
-                    path.append((deeper, self._missing(deeper, definers)))
+                    path.append((deeper, self._missing(deeper, definers, later)))
         return made
 
-    def _missing(self, index: int, definers: dict[str, list[int]]) -> Iterator[int]:
+    def _missing(self, rank: int, definers: dict[str, list[int]], later: dict[int, set[str]]) -> Iterator[int]:
         """The statements below one that bind what it uses when it runs and nothing above it binds."""
-        waiting = [name for part in self.parts_of(index) for name in sorted(part.reads)]
-        seen = set(waiting)
+        seen = {name for part in self.parts_of(rank) for name in part.reads}
+        waiting = sorted(seen)
         while waiting:
-            name = waiting.pop()
-            places = definers.get(name, [])
-            if places and places[0] > index:
+            places = definers.get(waiting.pop(), [])
+            if places and places[0] > rank:
                 yield from places
             for place in places:
-                more = {used for part in self.parts_of(place) for used in part.names.later} - seen
+                more = later[place] - seen
                 seen |= more
                 waiting += sorted(more)
 
     def source(self) -> str:
         """All that is included, as text."""
-        notebook = self.order.notebook
-        future = [statement.text for statement in notebook.everything if statement.module == "__future__"]
-        indices = self.indices()
+        ranks = self.ranks()
         meanings: dict[str, set[str | int]] = defaultdict(set)  # of each name: imports by their text
-        for index in indices:
-            statement = self.order.statements[index]
-            for part in self.parts_of(index):
+        for rank in ranks:
+            statement = self.order.statement(rank)
+            for part in self.parts_of(rank):
                 for name in part.binds:
-                    meanings[name].add(statement.text if statement.module else index)
+                    meanings[name].add(statement.text if statement.module else rank)
         imports, blocks = list[str](), list[str]()
-        for index in indices:
-            statement = self.order.statements[index]
+        for rank in ranks:
+            statement = self.order.statement(rank)
             is_first = statement.module and all(len(meanings[name]) == 1 for name in statement.parts[0].names.binds)
-            (imports if is_first else blocks).append(self._text(index, statement))
+            (imports if is_first else blocks).append(self._text(rank, statement))
         head = ['Out, _, __, ___ = {}, "", "", ""'] if self._shown else []
-        parts = ["\n".join([*dict.fromkeys(future), *sorted(set(imports))]), *head, *blocks]
+        parts = ["\n".join([*self.order.notebook.future, *sorted(set(imports))]), *head, *blocks]
         return "\n\n\n".join(filter(None, parts)) + "\n"
 
-    def _text(self, index: int, statement: Statement) -> str:
-        if index in self._shown:
+    def _text(self, rank: int, statement: Statement) -> str:
+        if rank in self._shown:
             return _shown_text(statement)
-        left_out = [part.node for place, part in enumerate(statement.parts) if place not in self.kept[index]]
+        left_out = [part.node for place, part in enumerate(statement.parts) if place not in self.kept[rank]]
         if not left_out:
             return statement.text
         try:
