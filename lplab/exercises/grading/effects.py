@@ -218,18 +218,19 @@ class Effects:
         self._generators: set[str] = set()
         self._values: dict[str, Summary] = {}  # of names that may stand for a function, or for what one has made
         self._numbers: set[str] = set()  # names of numbers and text, which nobody changes in place
+        self._inside = {node: list(walk_now(node)) for node in nodes}
         for node in nodes:
             self._note_bindings(node)
         # Operators, loops and ``with`` may call functions of the notebook, too.
         self._has_operators = any(name[:2] == "__" for name in self.methods.keys() - PLAIN_DUNDERS)
-        self.foreign = self._foreign_names([part for node in nodes for part in walk_now(node)], {})
+        self.foreign = self._foreign_names([part for node in nodes for part in self._inside[node]], {})
         for node in nodes:
             self._note_functions(node)
         self._spread()
         self._numbers = self._names_of_numbers(nodes)
         self._groups = Groups()
         for node in nodes:
-            for names in self._pairs(walk_now(node)):
+            for names in self._pairs(self._inside[node]):
                 self._groups.join(names)
         for node in nodes:
             self._note_lazy(node)
@@ -241,7 +242,7 @@ class Effects:
     def of(self, node: ast.stmt) -> Effect:
         """What a statement does to names."""
         stores, calls, foreign, sets = set[str](), set[str](), set[str](), set[str]()
-        for part in walk_now(node):
+        for part in self._inside[node]:
             if isinstance(part, ast.Call):
                 changed = self._changed_by(part)
                 itself = self._roots(part.func.value) if isinstance(part.func, ast.Attribute) else set()
@@ -259,7 +260,7 @@ class Effects:
     # ---- what is known of names --------------------------------------------------------------------------------------
 
     def _note_bindings(self, node: ast.stmt) -> None:
-        for part in walk_now(node):
+        for part in self._inside[node]:
             if isinstance(part, ast.Import | ast.ImportFrom):
                 self.imports.update(_imported(part))
             elif isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
@@ -275,14 +276,15 @@ class Effects:
     def _names_of_numbers(self, nodes: Sequence[ast.stmt]) -> set[str]:
         values: dict[str, list[ast.expr | None]] = defaultdict(list)
         for node in nodes:
-            for part in walk_now(node):
+            for part in self._inside[node]:
                 if isinstance(part, ast.Assign):
                     for target in part.targets:
                         values[getattr(target, "id", "")].append(part.value)
                 elif isinstance(part, ast.AugAssign | ast.AnnAssign | ast.NamedExpr):
                     values[getattr(part.target, "id", "")].append(part.value)
-        stored = Counter(part.id for node in nodes for part in walk_now(node) if _is_stored(part))
-        found = {name for name, some in values.items() if stored[name] == len(some)}
+        stored = Counter(part.id for node in nodes for part in self._inside[node] if _is_stored(part))
+        elsewhere = {name for summary in self.functions.values() for name in summary.sets}
+        found = {name for name, some in values.items() if stored[name] == len(some)} - elsewhere
         for _ in range(MAX_ROUNDS):
             wrong = {name for name in found if not all(self._is_number(value, found) for value in values[name])}
             if not wrong:
@@ -309,7 +311,7 @@ class Effects:
         return False
 
     def _note_lazy(self, node: ast.stmt) -> None:
-        for part in walk_now(node):
+        for part in self._inside[node]:
             if isinstance(part, ast.Assign | ast.AnnAssign | ast.NamedExpr) and self._is_lazy(part.value):
                 targets = part.targets if isinstance(part, ast.Assign) else [part.target]
                 self._lazy |= {target.id for target in targets if isinstance(target, ast.Name)}
