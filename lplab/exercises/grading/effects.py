@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import symtable
+import sys
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,6 +89,8 @@ def names_of(text: str) -> Names:
     frozenset({'table'})
     """
     try:
+        if sys.version_info >= (3, 12) and " for " in text:
+            text = ast.unparse(_Comprehensions().visit(ast.parse(text)))
         top = symtable.symtable(f"from __future__ import annotations\n{text}", "cell", "exec")
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # parsed, yet no compiler takes it
         return Names(frozenset(getattr(node, "name", "") for node in ast.parse(text).body))
@@ -104,12 +107,26 @@ def names_of(text: str) -> Names:
                 if symbol.is_referenced():
                     found["reads" if runs else "later"].add(name)
         for child in table.get_children():
-            inside = child.get_type() == "class" or child.get_name() in COMPREHENSIONS
-            if child.get_type() in ("class", "function"):  # else: of annotations and of type parameters
+            inside = child.get_type() != "function" or child.get_name() in COMPREHENSIONS
+            if child.get_type() != "annotation":
                 tables.append((child, runs and inside))
     if "annotations" not in text:
         found["binds"].discard("annotations")
     return Names(**{key: frozenset(value) for key, value in found.items()})
+
+
+class _Comprehensions(ast.NodeTransformer):
+    """Makes them generators, whose variables Python 3.12 and later do not count among those around them either."""
+
+    def visit_ListComp(self, node: ast.ListComp | ast.SetComp) -> ast.GeneratorExp:
+        self.generic_visit(node)
+        return ast.GeneratorExp(node.elt, node.generators)
+
+    visit_SetComp = visit_ListComp
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.GeneratorExp:
+        self.generic_visit(node)
+        return ast.GeneratorExp(ast.Tuple([node.key, node.value], ast.Load()), node.generators)
 
 
 def walk_now(node: ast.AST) -> Iterator[ast.AST]:
