@@ -1,6 +1,7 @@
 """What passes in the lab passes in the marks: answers with helper cells, by kernel, by report and by notebook."""
 
 import ast
+import builtins
 import contextlib
 import functools
 import gc
@@ -222,6 +223,7 @@ def in_a_kernel(shell, monkeypatch):
     """Runs cells as a kernel does; the last verdict, the state of progress, and the cells as a notebook keeps them."""
     monkeypatch.setattr(live, "run_answer", run_in_process)
 
+    monkeypatch.delattr(builtins, "_", raising=False)  # doctests leave one, and IPython then keeps no last result
     monkeypatch.setattr(gc, "collect", int)  # a shell that is reset spends most of its time there
 
     def run(cells):
