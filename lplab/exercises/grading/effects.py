@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import symtable
+import sys
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,6 +89,8 @@ def names_of(text: str) -> Names:
     frozenset({'table'})
     """
     try:
+        if sys.version_info >= (3, 12) and " for " in text:
+            text = ast.unparse(_Comprehensions().visit(ast.parse(text)))
         top = symtable.symtable(f"from __future__ import annotations\n{text}", "cell", "exec")
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # parsed, yet no compiler takes it
         return Names(frozenset(getattr(node, "name", "") for node in ast.parse(text).body))
@@ -104,12 +107,26 @@ def names_of(text: str) -> Names:
                 if symbol.is_referenced():
                     found["reads" if runs else "later"].add(name)
         for child in table.get_children():
-            inside = child.get_type() == "class" or child.get_name() in COMPREHENSIONS
-            if child.get_type() in ("class", "function"):  # else: of annotations and of type parameters
+            inside = child.get_type() != "function" or child.get_name() in COMPREHENSIONS
+            if child.get_type() != "annotation":
                 tables.append((child, runs and inside))
     if "annotations" not in text:
         found["binds"].discard("annotations")
     return Names(**{key: frozenset(value) for key, value in found.items()})
+
+
+class _Comprehensions(ast.NodeTransformer):
+    """Makes them generators, whose variables Python 3.12 and later do not count among those around them either."""
+
+    def visit_ListComp(self, node: ast.ListComp | ast.SetComp) -> ast.GeneratorExp:
+        self.generic_visit(node)
+        return ast.GeneratorExp(node.elt, node.generators)
+
+    visit_SetComp = visit_ListComp
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.GeneratorExp:
+        self.generic_visit(node)
+        return ast.GeneratorExp(ast.Tuple([node.key, node.value], ast.Load()), node.generators)
 
 
 def walk_now(node: ast.AST) -> Iterator[ast.AST]:
@@ -218,18 +235,19 @@ class Effects:
         self._generators: set[str] = set()
         self._values: dict[str, Summary] = {}  # of names that may stand for a function, or for what one has made
         self._numbers: set[str] = set()  # names of numbers and text, which nobody changes in place
+        self._inside = {node: list(walk_now(node)) for node in nodes}
         for node in nodes:
             self._note_bindings(node)
         # Operators, loops and ``with`` may call functions of the notebook, too.
         self._has_operators = any(name[:2] == "__" for name in self.methods.keys() - PLAIN_DUNDERS)
-        self.foreign = self._foreign_names([part for node in nodes for part in walk_now(node)], {})
+        self.foreign = self._foreign_names([part for node in nodes for part in self._inside[node]], {})
         for node in nodes:
             self._note_functions(node)
         self._spread()
         self._numbers = self._names_of_numbers(nodes)
         self._groups = Groups()
         for node in nodes:
-            for names in self._pairs(walk_now(node)):
+            for names in self._pairs(self._inside[node]):
                 self._groups.join(names)
         for node in nodes:
             self._note_lazy(node)
@@ -241,7 +259,7 @@ class Effects:
     def of(self, node: ast.stmt) -> Effect:
         """What a statement does to names."""
         stores, calls, foreign, sets = set[str](), set[str](), set[str](), set[str]()
-        for part in walk_now(node):
+        for part in self._inside[node]:
             if isinstance(part, ast.Call):
                 changed = self._changed_by(part)
                 itself = self._roots(part.func.value) if isinstance(part.func, ast.Attribute) else set()
@@ -259,7 +277,7 @@ class Effects:
     # ---- what is known of names --------------------------------------------------------------------------------------
 
     def _note_bindings(self, node: ast.stmt) -> None:
-        for part in walk_now(node):
+        for part in self._inside[node]:
             if isinstance(part, ast.Import | ast.ImportFrom):
                 self.imports.update(_imported(part))
             elif isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
@@ -275,14 +293,15 @@ class Effects:
     def _names_of_numbers(self, nodes: Sequence[ast.stmt]) -> set[str]:
         values: dict[str, list[ast.expr | None]] = defaultdict(list)
         for node in nodes:
-            for part in walk_now(node):
+            for part in self._inside[node]:
                 if isinstance(part, ast.Assign):
                     for target in part.targets:
                         values[getattr(target, "id", "")].append(part.value)
                 elif isinstance(part, ast.AugAssign | ast.AnnAssign | ast.NamedExpr):
                     values[getattr(part.target, "id", "")].append(part.value)
-        stored = Counter(part.id for node in nodes for part in walk_now(node) if _is_stored(part))
-        found = {name for name, some in values.items() if stored[name] == len(some)}
+        stored = Counter(part.id for node in nodes for part in self._inside[node] if _is_stored(part))
+        elsewhere = {name for summary in self.functions.values() for name in summary.sets}
+        found = {name for name, some in values.items() if stored[name] == len(some)} - elsewhere
         for _ in range(MAX_ROUNDS):
             wrong = {name for name in found if not all(self._is_number(value, found) for value in values[name])}
             if not wrong:
@@ -309,7 +328,7 @@ class Effects:
         return False
 
     def _note_lazy(self, node: ast.stmt) -> None:
-        for part in walk_now(node):
+        for part in self._inside[node]:
             if isinstance(part, ast.Assign | ast.AnnAssign | ast.NamedExpr) and self._is_lazy(part.value):
                 targets = part.targets if isinstance(part, ast.Assign) else [part.target]
                 self._lazy |= {target.id for target in targets if isinstance(target, ast.Name)}

@@ -174,7 +174,7 @@ def _globals_of(text: str, name: str) -> list[str]:
             if symbol.is_referenced() if table is top else symbol.is_global():
                 yield symbol.get_name()
         for child in table.get_children():
-            if child.get_type() in ("class", "function"):  # else: of annotations and of type parameters
+            if child.get_type() != "annotation":
                 yield from walk(child)
 
     return [used for used in dict.fromkeys(walk(top)) if not used.startswith("__")]

@@ -227,7 +227,7 @@ def in_a_kernel(shell, monkeypatch):
     """Runs cells as a kernel does; the last verdict, the state of progress, and the cells as a notebook keeps them."""
     monkeypatch.setattr(live, "run_answer", run_in_process)
 
-    monkeypatch.delattr(builtins, "_", raising=False)  # which a doctest leaves there; a shell then keeps no last result
+    monkeypatch.delattr(builtins, "_", raising=False)  # doctests leave one, and IPython then keeps no last result
     monkeypatch.setattr(gc, "collect", int)  # a shell that is reset spends most of its time there
 
     def run(cells):

@@ -84,6 +84,50 @@ def test_reordered_cells(read):
     assert values(answer, (2.5,)) == [4]
 
 
+@pytest.mark.parametrize(("counts", "expected"), [
+    ((3, 2, 1), [[1], [2]]), ((1, 2, 3), [[1]]), ((9, None, 4), [[1]]), ((None, None, None), [[1]]),
+    ((4, 2, True), [[1], [2]]), ((5, 10**400, "1"), [[1]]),
+])  # fmt: skip
+def test_cells_count_in_the_order_in_which_they_ran(read, counts, expected):
+    """As they stand, and by their numbers, where these say something else; numbers of other kinds are none."""
+    texts = "def f(x):\n    return k\ncheck('01.1', f)", "k = 2", "k = 1"
+    cells = [{"cell_type": "code", "source": text, "execution_count": n} for text, n in zip(texts, counts, strict=True)]
+    assert [values(answer, (0,)) for answer in read(*cells).answers["01.1"]] == expected
+
+
+def test_what_stands_below_the_line_that_raised_did_not_run(read):
+    frames = [
+        "\x1b[31mZeroDivisionError\x1b[39m",
+        "Cell In[1], line 2\n      1 k = 2\n----> \x1b[32m2\x1b[39m 1 / 0\n      3 k = 3",
+    ]
+    error = {"output_type": "error", "traceback": frames}
+    cell = {"cell_type": "code", "source": "k = 2\n1 / 0\nk = 3", "execution_count": 1, "outputs": [error]}
+    answer = "def f(x):\n    return k\ncheck('01.1', f)"
+    assert values(read(cell, answer).answers["01.1"][0], (0,)) == [2]
+    edited = {**cell, "source": "k = 2\nk += 1"}  # since then: the traceback says nothing of this text
+    assert values(read(edited, answer).answers["01.1"][0], (0,)) == [3]
+
+
+@pytest.mark.parametrize("cells", [
+    ["t0 = []\n" + "\n".join(f"t{i} = [t{i - 1}]; t{i}.append(t{i // 2})" for i in range(1, 400)), "k = len(t399)"],
+    ["\n".join(f"def f{i}():\n global k{i}\n k{i} = f{i * 7 % 200}() + f{i * 3 % 200}()" for i in range(200)), "k = 2"],
+    ["for i in range(3):\n" + "".join(f" a{i} = a{i - 1}\n" for i in range(800, 0, -1)), "k = 2"],
+    ["exec('k = 2')\n" * 900],
+])  # fmt: skip
+def test_a_notebook_of_knots_is_read_all_the_same(read, monkeypatch, cells):
+    monkeypatch.setattr("lplab.exercises.grading.slicing.MAX_NEEDS", 100)
+    monkeypatch.setattr("lplab.exercises.grading.effects.MAX_LEARNED", 100)
+    found = read(*cells, "def f(x):\n    return k\ncheck('01.1', f)")
+    assert values(found.answers["01.1"][0], (0,)) == [2]
+
+
+def test_answers_that_are_too_long_together_are_read_no_further(read, monkeypatch):
+    monkeypatch.setattr("lplab.exercises.grading.slicing.MAX_CHARACTERS", 100)
+    found = read(*(f"def f(x):\n    return {i} * x\ncheck('01.1', f)" for i in range(9)))
+    assert 1 <= len(found.answers["01.1"]) < 9
+    assert found.notes == ("the answers of this notebook are too long together to be read to the last one",)
+
+
 @pytest.mark.parametrize(("cells", "expected"), [
     (["n = 1", "n = n + 1", "def f(x):\n    return n"], 2),
     (["n = 1", "table = [n]", "n = 5", "def f(x):\n    return n, table"], (5, [1])),
