@@ -60,6 +60,25 @@ def check_number(name: str, value: Any) -> float:
     return value.item() if isinstance(value, np.generic) else value  # type: ignore[return-value]  # integers stay whole
 
 
+def check_fields(made: Any, *names: str, of: str = "") -> dict[str, float]:
+    """Fields of a frozen dataclass that is being made, by name: each becomes a single number (:func:`check_number`).
+
+    Args:
+        made: the object; its fields are set anew.
+        names: of the fields.
+        of: what a message adds to a name, as in " of a cluster".
+
+    >>> from types import SimpleNamespace
+    >>> made = SimpleNamespace(watts=np.float16(300))
+    >>> check_fields(made, "watts"), type(made.watts).__name__
+    ({'watts': 300.0}, 'float')
+    """
+    values = {name: check_number(f"{name}{of}", getattr(made, name)) for name in names}
+    for name, value in values.items():
+        object.__setattr__(made, name, value)
+    return values
+
+
 def check_at_least(low: float, **values: Any) -> list[Any]:
     """Finite numbers of at least ``low``: a float for a number, float64 for an array; or a ValueError with the name.
 

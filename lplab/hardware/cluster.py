@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from lplab.checks import check_number
+from lplab.checks import check_fields
 from lplab.hardware import accelerators
 from lplab.hardware.accelerators import Accelerator
 from lplab.hardware.collectives import checked_straggler
@@ -50,8 +50,7 @@ class Cluster:
         object.__setattr__(self, "link", link_of(self.link))
         if self.inner_link is not None:
             object.__setattr__(self, "inner_link", link_of(self.inner_link))
-        for name in ("devices", "devices_per_node", "straggler"):
-            object.__setattr__(self, name, check_number(f"{name} of a cluster", getattr(self, name)))
+        check_fields(self, "devices", "devices_per_node", "straggler", of=" of a cluster")
         self.fabric.split(self.devices)
         checked_straggler(self.straggler)
 

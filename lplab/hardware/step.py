@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lplab.checks import check_number
+from lplab.checks import check_fields
 from lplab.compression import Compressor
 from lplab.hardware import compute, precisions
 from lplab.hardware.accelerators import Accelerator
@@ -61,9 +61,7 @@ class Design:
         for name in ("sharded", "fused", "fall_back"):
             if not isinstance(value := getattr(self, name), bool | np.bool_):
                 raise ValueError(f"{name} must be True or False, got {value!r}")
-        object.__setattr__(self, "bucket_bytes", check_number("bucket_bytes", self.bucket_bytes))
-        if self.measured_seconds is not None:
-            object.__setattr__(self, "measured_seconds", check_number("measured_seconds", self.measured_seconds))
+        check_fields(self, "bucket_bytes", *["measured_seconds"] * (self.measured_seconds is not None))
         precisions.training(self.precision)
         if self.measured_seconds is not None and not 0 < self.measured_seconds < np.inf:
             raise ValueError(f"measured_seconds must be above 0, got {self.measured_seconds}")

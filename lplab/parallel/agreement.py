@@ -16,7 +16,8 @@ from lplab.checks import check_int
 from lplab.compression import Compressor, ScaleCom, TopK, TrafficLog
 from lplab.compression.selection import largest_per_chunk, top_k_indices
 from lplab.compression.sparse import selected_count
-from lplab.parallel.gradients import LearnerGradients, trainable_parameters
+from lplab.compression.tensors.layers import trainable_parameters
+from lplab.parallel.gradients import LearnerGradients
 from lplab.parallel.learners import Learners
 from lplab.parallel.similarity import cosine_distance
 

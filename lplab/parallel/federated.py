@@ -22,9 +22,10 @@ from lplab.checks import check_int
 from lplab.compression import NotFiniteError, TrafficLog, exchange
 from lplab.compression.compressor import ensure_finite
 from lplab.compression.sharded_weights import from_bytes, to_bytes
+from lplab.compression.tensors.layers import trainable_parameters
 from lplab.parallel.clients import FederatedSettings
 from lplab.parallel.error_feedback import ErrorFeedbackState
-from lplab.parallel.gradients import Batch, Loss, learner_seed, trainable_parameters
+from lplab.parallel.gradients import Batch, Loss, learner_seed
 from lplab.parallel.layers import layer_infos
 from lplab.training.loop.trainer import default_loss
 from lplab.training.threads import torch_threads

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lplab.compression.computed_gradients import ComputedGradients, learners_in_block
+from lplab.compression.tensors.layers import trainable_parameters
 from lplab.parallel.batching_check import check_pass_once
 
 Batch = tuple[Any, Any]
@@ -95,11 +96,6 @@ def _largest(values: Tensor) -> float:
         return 0.0
     low, high = torch.aminmax(values)
     return max(-float(low), float(high))
-
-
-def trainable_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters with ``requires_grad`` that have elements, by name."""
-    return {name: p for name, p in model.named_parameters() if p.requires_grad and p.numel()}
 
 
 def learner_seed(seed: int, step: int, rank: int) -> int:

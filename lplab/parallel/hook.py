@@ -49,13 +49,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 from lplab.compression import Compressor, catalogue
 from lplab.compression.compressor import all_finite
+from lplab.compression.tensors.layers import trainable_parameters
 from lplab.compression.tensors.operations import divided
 from lplab.parallel.averaged_gradients import AveragedGradients
 from lplab.parallel.averages import CompressedAverages, after_backward
 from lplab.parallel.bucket_queue import BucketQueue
 from lplab.parallel.collectives import ProcessGroupTransport, own_group
 from lplab.parallel.error_feedback import ErrorFeedbackState, merge_ranks
-from lplab.parallel.gradients import trainable_parameters
 from lplab.parallel.layers import layer_infos
 from lplab.parallel.state_tensors import as_arrays, as_tensors
 

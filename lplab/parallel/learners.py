@@ -20,8 +20,9 @@ from torch import Tensor, nn
 from lplab.checks import check_int
 from lplab.compression import Compressor, NotFiniteError, TrafficLog, exchange
 from lplab.compression.computed_gradients import fit_a_block
+from lplab.compression.tensors.layers import trainable_parameters
 from lplab.parallel.error_feedback import ErrorFeedbackState, merge_ranks
-from lplab.parallel.gradients import ENGINES, Batch, LearnerGradients, Loss, learner_seed, trainable_parameters
+from lplab.parallel.gradients import ENGINES, Batch, LearnerGradients, Loss, learner_seed
 from lplab.parallel.layers import layer_infos
 from lplab.parallel.state_tensors import as_arrays, as_tensors
 from lplab.parallel.uninterrupted import uninterrupted

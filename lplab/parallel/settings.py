@@ -6,10 +6,9 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from lplab.checks import check_int
+from lplab.checks import check_int, check_number
 from lplab.compression.catalogue import get
 from lplab.compression.compressor import Compressor
 from lplab.compression.dgc import DGC
@@ -64,14 +63,14 @@ class RunSettings:
         check_int("steps", self.steps, 1, 2**31 - 1)
         if self.batch is not None:
             check_int("batch", self.batch, 1, 2**20)
-        if self.lr is not None and not 0 < _number("lr", self.lr) < math.inf:
+        if self.lr is not None and not 0 < check_number("lr", self.lr) < math.inf:
             raise ValueError(f"lr must be a positive finite number, got {self.lr}")
         if self.backend not in BACKENDS:
             raise ValueError(f"unknown backend {self.backend!r}; allowed: {', '.join(BACKENDS)}")
         check_int("seed", self.seed, 0, 2**31 - 1)
         compressor = self.make_compressor()
         sgd = self.task().optimizer == "sgd"
-        if self.momentum is not None and not (sgd and 0 <= _number("momentum", self.momentum) < 1):
+        if self.momentum is not None and not (sgd and 0 <= check_number("momentum", self.momentum) < 1):
             raise ValueError(f"momentum must be from 0 to below 1, and is for SGD alone, got {self.momentum}")
         if self.momentum and isinstance(compressor, OWN_MOMENTUM):
             kind = type(compressor).__name__
@@ -139,9 +138,3 @@ class RunSettings:
     def from_json(cls, text: str) -> RunSettings:
         """The inverse of :meth:`to_json`."""
         return cls(**json.loads(text))
-
-
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise ValueError(f"{name} must be a number, got {value!r}")
-    return float(value)

@@ -18,6 +18,11 @@ KINDS: tuple[tuple[type[nn.Module] | tuple[type[nn.Module], ...], str], ...] = (
 )
 
 
+def trainable_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters with ``requires_grad`` that have elements, by name: those that are trained and sent."""
+    return {name: p for name, p in model.named_parameters() if p.requires_grad and p.numel()}
+
+
 def module_infos(model: nn.Module, weight_reuse: Mapping[str, int]) -> dict[str, LayerInfo]:
     """A :class:`~lplab.compression.LayerInfo` for each trainable parameter, by its name, in the model's order.
 
@@ -30,11 +35,10 @@ def module_infos(model: nn.Module, weight_reuse: Mapping[str, int]) -> dict[str,
     """
     owners = dict(model.named_modules())
     infos = []
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad and parameter.numel():
-            owner = name.rpartition(".")[0]
-            kind = next((kind for types, kind in KINDS if isinstance(owners[owner], types)), "dense")
-            infos.append(parameter_info(name, parameter.shape, kind, weight_reuse.get(owner, 1)))
+    for name, parameter in trainable_parameters(model).items():
+        owner = name.rpartition(".")[0]
+        kind = next((kind for types, kind in KINDS if isinstance(owners[owner], types)), "dense")
+        infos.append(parameter_info(name, parameter.shape, kind, weight_reuse.get(owner, 1)))
     return {info.name: info for info in mark_first(infos)}
 
 

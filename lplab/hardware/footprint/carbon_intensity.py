@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lplab.checks import check_at_least, check_number
+from lplab.checks import check_at_least, check_fields, check_number
 from lplab.hardware.links import Floats
 from lplab.hardware.tables import number, read
 from lplab.lookup import lookup
@@ -49,8 +49,7 @@ class Region:
     codes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "grams_per_kwh", check_number("grams_per_kwh", self.grams_per_kwh))
-        check_at_least(0, grams_per_kwh=self.grams_per_kwh)
+        check_at_least(0, **check_fields(self, "grams_per_kwh"))
 
     @property
     def kilograms_per_kwh(self) -> float:

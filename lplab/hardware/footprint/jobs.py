@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from lplab.checks import check_above, check_at_least, check_number
+from lplab.checks import check_above, check_at_least, check_fields
 from lplab.hardware import accelerators, compute, precisions, workloads
 from lplab.hardware.footprint.step_energy import Energy, Power, energy_of
 
@@ -52,13 +52,9 @@ class Job:
     def __post_init__(self) -> None:
         workloads.get(self.workload)
         accelerators.get(self.chip)
-        numbers = ("devices", "batch", "compression", "examples", "host_watts", "waiting", "utilization")
-        values = {name: check_number(name, getattr(self, name)) for name in numbers}
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-        check_above(0, utilization=values.pop("utilization"))
-        check_at_least(1, **{name: values.pop(name) for name in ("devices", "batch", "compression")})
-        check_at_least(0, **values)
+        check_above(0, **check_fields(self, "utilization"))
+        check_at_least(1, **check_fields(self, "devices", "batch", "compression"))
+        check_at_least(0, **check_fields(self, "examples", "host_watts", "waiting"))
         if self.utilization > 1:
             raise ValueError(f"utilization must be at most 1, got {self.utilization}")
         if self.waiting >= 1:

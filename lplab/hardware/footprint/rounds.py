@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lplab.checks import check_above, check_at_least, check_number
+from lplab.checks import check_above, check_at_least, check_fields
 from lplab.compression.compressor import Compressor, element_count
 from lplab.hardware.links import Floats
 from lplab.hardware.tables import number, read
@@ -35,10 +35,8 @@ class Device:
     grade: str = "own"
 
     def __post_init__(self) -> None:
-        for name in ("ops_per_second", "watts"):
-            object.__setattr__(self, name, check_number(name, getattr(self, name)))
-        check_above(0, ops_per_second=self.ops_per_second)
-        check_at_least(0, watts=self.watts)
+        check_above(0, **check_fields(self, "ops_per_second"))
+        check_at_least(0, **check_fields(self, "watts"))
 
     @property
     def joules_per_op(self) -> float:
@@ -60,10 +58,8 @@ class Radio:
     grade: str = "own"
 
     def __post_init__(self) -> None:
-        for name in ("down_bytes_per_second", "up_bytes_per_second", "down_watts", "up_watts"):
-            object.__setattr__(self, name, check_number(name, getattr(self, name)))
-        check_above(0, **{name: getattr(self, name) for name in ("down_bytes_per_second", "up_bytes_per_second")})
-        check_at_least(0, down_watts=self.down_watts, up_watts=self.up_watts)
+        check_above(0, **check_fields(self, "down_bytes_per_second", "up_bytes_per_second"))
+        check_at_least(0, **check_fields(self, "down_watts", "up_watts"))
 
 
 def _rows(file: str, key: str, numbers: Sequence[str], make: Any) -> dict[str, Any]:

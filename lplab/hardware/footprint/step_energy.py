@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from lplab.checks import check_at_least, check_int, check_number
+from lplab.checks import check_at_least, check_fields, check_int, check_number
 from lplab.hardware import accelerators
 
 JOULES_PER_KWH = 3.6e6
@@ -59,9 +59,7 @@ class Power:
     network_joules_per_byte: float = NETWORK_JOULES_PER_BYTE
 
     def __post_init__(self) -> None:
-        for name in (field.name for field in fields(self)):
-            object.__setattr__(self, name, check_number(name, getattr(self, name)))
-            check_at_least(0, **{name: getattr(self, name)})
+        check_at_least(0, **check_fields(self, *(field.name for field in fields(self))))
 
     @classmethod
     def of(
