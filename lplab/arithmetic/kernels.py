@@ -87,8 +87,8 @@ def _code(fmt: Format, summands: BitRange, rounding: Rounding, additions: int, r
     every combination of codes is one more loop to compile.
     """
     grid, word = fmt.rounding_spec, FLOAT_LAYOUTS[real]
-    if not isinstance(grid, Grid) or grid.step != 1:
-        return ""
+    if not isinstance(grid, Grid) or grid.step != 1 or grid.lowest == 0:
+        return ""  # loops round magnitudes: a negative sum in a format without a sign would become −0
     totals = range_of_sums(summands, grid, rounding, additions)
     largest = max(totals.high, summands.high) + 1
     pushes = (
