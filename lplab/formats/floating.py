@@ -103,11 +103,12 @@ class FloatFormat(Format):
         if self._top_code < 1:
             raise ValueError(
                 f"exponent_bits={e}, mantissa_bits={m} with specials={self.specials!r} leaves no number; "
-                + ("use 'none'" if self.signed else "use more bits")
+                + ("use specials='none'" if self.signed else "use more bits")
             )
         if self.specials in _P3109 and not self.subnormals:
             raise ValueError(
-                f"specials={self.specials!r} always has subnormals; allowed without: ieee, fn, fnuz, none, dlfloat"
+                f"specials={self.specials!r} always has subnormals; "
+                "allowed without subnormals: ieee, fn, fnuz, none, dlfloat"
             )
         if self.specials == "dlfloat" and self.subnormals:
             raise ValueError("specials='dlfloat' has no subnormals; pass subnormals=False")

@@ -35,7 +35,7 @@ def as_float_array(x: Any) -> np.ndarray:
     if isinstance(x, bool) or not isinstance(x, int | float | list | tuple):
         convert = "; convert it with numpy.asarray" if hasattr(x, "__array__") else ""
         if type(x).__name__ == "Proxy":  # of torch.fx
-            convert = "; torch.fx.wrap hides a function that calls it from a trace"
+            convert = "; pass the function that calls quantize to torch.fx.wrap"
         raise TypeError(f"cannot quantize {type(x).__name__}; allowed: {ALLOWED}{convert}")
     for part in x if isinstance(x, list | tuple) and np.ma.MaskedArray in set(map(type, x)) else ():
         plain_array(part)
@@ -47,7 +47,7 @@ def as_float_array(x: Any) -> np.ndarray:
         flat = [number.item() if is_torch(number) else number for number in flat]
         kinds = set(map(type, flat))
     if kinds & {list, tuple, np.ndarray}:
-        raise ValueError("cannot quantize a ragged list; allowed: lists that are as long as the others of their level")
+        raise ValueError("cannot quantize a ragged list; make all lists of one level equally long")
     for kind in kinds:
         if not _is_number(kind):
             raise TypeError(f"cannot quantize a {type(x).__name__} with {kind.__name__}; allowed: {ALLOWED}")

@@ -77,7 +77,7 @@ class CollectedAnswers:
             if call.exercise not in catalogue.names():
                 self.note(f"{where}: there is no exercise {call.exercise}")
             elif self.definitions.is_spent:
-                self.note("the answers of this notebook are too long together to be read to the last one")
+                self.note("the answers of this notebook are too long together: the last ones were not read")
             elif not call.function:
                 self.note(f"{where}: check({call.exercise!r}, …) is not given a function by its name")
             elif not self.add(call.exercise, self.definitions.answers(call.function, call.at), where):
@@ -96,7 +96,9 @@ class CollectedAnswers:
         for one in found:
             self._add(exercise, one.answer, where)
             for module, cell in sorted(one.foreign):
-                self.note(f"code cell {cell} may change what {exercise} uses by {module}; grading does not run that")
+                self.note(
+                    f"code cell {cell} uses {module}, which may change what {exercise} uses; grading does not run that"
+                )
         return bool(found)
 
     def unreadable(self, exercise: str, function: str, where: str) -> None:

@@ -66,10 +66,10 @@ def remarks(marks: Class) -> list[str]:
     if marks.roster is None or marks.roster.kind != MOODLE:
         return []
     if not marks.roster.column("maximum grade"):
-        return [f"moodle.csv: the roster has no column “Maximum grade”; grades are points of {marks.most_points:g}"]
+        return [f"moodle.csv: the roster has no column “Maximum grade”; grades are out of {marks.most_points:g} points"]
     names = [clean(one.name) for one in marks.roster.students if not _maximum(one, marks.roster)]
     shown = ", ".join(names[:MOST_NAMES]) + f" and {len(names) - MOST_NAMES} more" * (len(names) > MOST_NAMES)
-    said = f"moodle.csv: no maximum grade can be read for {shown}; their grades are points of {marks.most_points:g}"
+    said = f"moodle.csv: no maximum grade can be read for {shown}; their grades are out of {marks.most_points:g} points"
     return [said] if names else []
 
 

@@ -32,7 +32,9 @@ GRADESCOPE = re.compile(r"submission_\d+")  # such a folder
 TIMESTAMP = "timestamp.txt"  # of nbgrader, beside the notebooks of one student
 MAX_TIMESTAMP = 200  # characters of it that are read
 PARTS = ("name", "id", "email")  # the groups that a pattern may have
-NOT_CANVAS = "is named as Canvas names files, and so are others that cannot all be Canvas's: it was joined with none"
+NOT_CANVAS = (
+    "is named as Canvas names files, but not all such files here can be Canvas's: the file was joined with nobody"
+)
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,7 @@ class Roster:
         if len(known) < 2:
             return ""
         texts = [f"{key} means {clean(self.students[place].name)}" for place, key in known.items()]
-        return f"in the roster {' and '.join(texts)}: it was joined with nobody"
+        return f"in the roster {' and '.join(texts)}: the file was joined with nobody"
 
 
 def plain(text: str) -> str:

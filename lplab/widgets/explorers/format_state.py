@@ -113,7 +113,7 @@ def format_of(state: FormatState) -> Any:
     >>> format_of(FormatState(specials="p3109", subnormals=False))
     Traceback (most recent call last):
     ...
-    ValueError: specials='p3109' always has subnormals; allowed without: ieee, fn, fnuz, none, dlfloat
+    ValueError: specials='p3109' always has subnormals; allowed without subnormals: ieee, fn, fnuz, none, dlfloat
     """
     if state.other:
         return presets()[state.other]

@@ -343,7 +343,7 @@ def test_what_a_computer_puts_beside_the_files_of_canvas_changes_nobody(with_ros
     put(folder, **{"lovelaceada_11_501_l.ipynb": ONE, "babbagebob_12_502_l.ipynb": BOTH}, **more)
     put(tmp_path, **{"r.csv": CANVAS_BOOK.replace("Charles", "Bob").replace(",13,", ",12,")})
     students = graded(folder, roster=read_roster(tmp_path / "r.csv") if with_roster else None).students
-    assert [one.total for one in students] == [12, 6] and "joined with none" not in students[1].remarks
+    assert [one.total for one in students] == [12, 6] and "joined with nobody" not in students[1].remarks
 
 
 @pytest.mark.parametrize(
@@ -435,7 +435,8 @@ def test_a_name_with_a_dot_is_no_ending_where_the_roster_knows_it(folder, tmp_pa
     put(tmp_path, **{"r.csv": "name,login\nAda Smith,ada.smith\nBob Jones,bob.jones\nBob Kay,bob\n"})
     found = {one.file: one for one in graded(folder, roster=read_roster(tmp_path / "r.csv")).students if one.file}
     assert found["ada.smith"].place == 0 and found["bob.jones"].place is None
-    assert "bob.jones means Bob Jones and bob means Bob Kay: it was joined with nobody" in found["bob.jones"].remarks
+    told = "bob.jones means Bob Jones and bob means Bob Kay: the file was joined with nobody"
+    assert told in found["bob.jones"].remarks
 
 
 @pytest.mark.parametrize(("names", "file", "text"), [

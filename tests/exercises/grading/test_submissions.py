@@ -125,7 +125,7 @@ def test_answers_that_are_too_long_together_are_read_no_further(read, monkeypatc
     monkeypatch.setattr("lplab.exercises.grading.slicing.MAX_CHARACTERS", 100)
     found = read(*(f"def f(x):\n    return {i} * x\ncheck('01.1', f)" for i in range(9)))
     assert 1 <= len(found.answers["01.1"]) < 9
-    assert found.notes == ("the answers of this notebook are too long together to be read to the last one",)
+    assert found.notes == ("the answers of this notebook are too long together: the last ones were not read",)
 
 
 @pytest.mark.parametrize(("cells", "expected"), [

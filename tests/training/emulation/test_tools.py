@@ -365,7 +365,7 @@ torch.fx.wrap("rounded_elsewhere")
 
 
 def symbolic_trace_of_a_format(format):
-    refused(lambda: torch.fx.symbolic_trace(lambda x: format.quantize(x)), "torch.fx.wrap hides", TypeError)
+    refused(lambda: torch.fx.symbolic_trace(lambda x: format.quantize(x)), "to torch.fx.wrap", TypeError)
     same(torch.fx.symbolic_trace(lambda x: rounded_elsewhere(x)), E4M3.quantize)
 
 
