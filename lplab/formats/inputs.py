@@ -47,7 +47,7 @@ def as_float_array(x: Any) -> np.ndarray:
         flat = [number.item() if is_torch(number) else number for number in flat]
         kinds = set(map(type, flat))
     if kinds & {list, tuple, np.ndarray}:
-        raise ValueError("cannot quantize a ragged list; make all lists of one level equally long")
+        raise ValueError("cannot quantize a ragged list; allowed: lists that are as long as the others of their level")
     for kind in kinds:
         if not _is_number(kind):
             raise TypeError(f"cannot quantize a {type(x).__name__} with {kind.__name__}; allowed: {ALLOWED}")

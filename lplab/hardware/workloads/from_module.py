@@ -80,9 +80,7 @@ def from_module(
             "example_input must be a tensor with a batch of at least one example, or a tuple or dict of arguments"
         )
     if any(torch.nn.parameter.is_lazy(x) for x in (*model.parameters(), *model.buffers())):
-        raise ValueError(
-            f"{type(model).__name__} has parameters without a shape; call the model once on an example first"
-        )
+        raise ValueError(f"{type(model).__name__} has parameters without a shape; call it once on an example before")
     batch = check_int("batch", len(inputs[0]) if batch is None else batch, 1, 2**53)
     recorder = _recording_mode(model, inputs, batch)
     with ExitStack() as stack:
