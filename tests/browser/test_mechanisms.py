@@ -9,9 +9,11 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
-from lplab.widgets.mechanisms import MECHANISMS, octaves
+from lplab import arithmetic
+from lplab.widgets.mechanisms import MECHANISMS, octaves, register
 from tests.browser import mechanism_pages
 from tests.kinds import slow
 
@@ -47,7 +49,22 @@ def check_octaves(now: dict[str, Any], state: dict[str, Any]) -> None:
     assert now["octave"]["low"] <= value < now["octave"]["high"]
 
 
-CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {"octaves": check_octaves}
+def check_register(now: dict[str, Any], state: dict[str, Any]) -> None:
+    chunk, added = now["chunk"], now["added"]
+    whole = added if now["end"] else added - added % chunk if chunk > 1 else added
+    if chunk > 1 and not now["end"] and now["part"] and added % chunk == 0:
+        whole -= chunk  # the register of the chunk is full, and not in the total yet
+    assert now["total"] == arithmetic.sum(np.ones(whole), register.REGISTER, chunk=chunk)
+    assert now["part"] == arithmetic.sum(np.ones(0 if now["end"] else added - whole), register.REGISTER)
+    if not now["end"]:
+        assert now["to"] == register.REGISTER.quantize(float(now["from"] + now["addend"]))
+        assert now["above"] == register.REGISTER.quantize(now["from"] * (1 + 1e-9), "up")
+
+
+CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
+    "octaves": check_octaves,
+    "register": check_register,
+}
 
 
 # ---- driving ---------------------------------------------------------------------------------------------------------

@@ -5,10 +5,10 @@ A mechanism is a value (`mechanism.Mechanism`) and a file of JavaScript beside i
 
 from lplab.lookup import lookup
 
+from . import octaves, register
 from .mechanism import Mechanism, MechanismView
-from .octaves import OCTAVES
 
-MECHANISMS = {each.name: each for each in (OCTAVES,)}
+MECHANISMS = {module.MECHANISM.name: module.MECHANISM for module in (octaves, register)}  # in the order of the labs
 
 
 def mechanism(name: str) -> MechanismView:

@@ -86,7 +86,7 @@ def text(value: float) -> str:
     return f"{value:g}" if value >= 1 or value == 0 else str(Fraction(value))
 
 
-OCTAVES = Mechanism(
+MECHANISM = Mechanism(
     name="octaves",
     title="A value on the number line of E4M3",
     todo="Drag the *orange: orange number*. Then come closer to 0, step by step, and watch the bits.",
