@@ -144,7 +144,7 @@ function drawLine(g, at, view, width, now, { subnormals }, data) {
     const words = hole ? "a hole" : octave.subnormal ? `subnormal: steps of ${octave.step}` : `steps of ${octave.step}`;
     const wide = right - left;
     if (wide > 7 * words.length) add(g, "text", { class: "lp-small lp-middle", x: middle, y: top - 5 }, words);
-    const inOctave = data.numbers.filter(({ value }) => value >= octave.low && value < octave.high && !(hole && value > 0));
+    const inOctave = data.numbers.filter(({ value }) => value >= octave.low && value < octave.high && at(value) <= width && !(hole && value > 0));
     const own = octave.low === now.octave.low;
     const marks = inOctave.map(({ value }) => `M${at(value)},${top + (own ? 4 : 9)}V${bottom - (own ? 4 : 9)}`).join("");
     if (wide / 8 >= 1.6) add(g, "path", { class: own ? "blue-line" : "tick", "stroke-width": own ? 2.2 : 1.2, d: marks });
