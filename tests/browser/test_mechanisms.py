@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from lplab import arithmetic
-from lplab.widgets.mechanisms import MECHANISMS, octaves, register
+from lplab.widgets.mechanisms import MECHANISMS, beads, octaves, register
 from tests.browser import mechanism_pages
 from tests.kinds import slow
 
@@ -61,7 +61,21 @@ def check_register(now: dict[str, Any], state: dict[str, Any]) -> None:
         assert now["above"] == register.REGISTER.quantize(now["from"] * (1 + 1e-9), "up")
 
 
+def check_beads(now: dict[str, Any], state: dict[str, Any]) -> None:
+    fmt, update = beads.FORMATS[state["format"]], np.float32(state["units"] * beads.UNIT)
+    master = np.float32(1)
+    for _ in range(now["step"]):
+        master += update
+    assert now["update"] == pytest.approx(float(update)) and now["master"] == float(master)
+    assert now["copy"] == fmt.quantize(float(master))
+    if now["above"] is not None:
+        assert now["above"] == fmt.quantize(now["alone"] * (1 + 1e-9), "up")
+    if not now["end"]:
+        assert now["next"] == fmt.quantize(float(np.float32(now["alone"]) + update))
+
+
 CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
+    "beads": check_beads,
     "octaves": check_octaves,
     "register": check_register,
 }
@@ -80,7 +94,7 @@ def drive(page: Any, one: Any, name: str) -> None:
         handles.nth(which).evaluate("handle => handle.focus()")
         for key in rng.choices(KEYS, k=2):
             page.keyboard.press(key)
-    one.evaluate(WALK, [[rng.random() < 0.2, rng.random(), rng.choice(KEYS)] for _ in range(150)])
+    one.evaluate(WALK, [[rng.random() < 0.4, rng.random(), rng.choice(KEYS)] for _ in range(300)])
     seen = {text: json.loads(text) for text in one.evaluate("one => one.lpSeen")}
     assert len(seen) >= PLACES, f"{name} was at {len(seen)} places"
     for now, state in seen.values():

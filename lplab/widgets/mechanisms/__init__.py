@@ -5,10 +5,11 @@ A mechanism is a value (`mechanism.Mechanism`) and a file of JavaScript beside i
 
 from lplab.lookup import lookup
 
-from . import octaves, register
+from . import beads, octaves, register
 from .mechanism import Mechanism, MechanismView
 
-MECHANISMS = {module.MECHANISM.name: module.MECHANISM for module in (octaves, register)}  # in the order of the labs
+_MODULES = (octaves, beads, register)  # in the order of the labs
+MECHANISMS = {module.MECHANISM.name: module.MECHANISM for module in _MODULES}
 
 
 def mechanism(name: str) -> MechanismView:

@@ -110,7 +110,7 @@ function drawRegister(svg, at, y, data) {
   const name = add(g, "text", { class: "lp-small", x: EDGE, y: y - 6 });
   add(g, "rect", { class: "lp-trough", x: at(0), y, width: at(data.count) - at(0), height: HIGH });
   const bar = add(g, "rect", { class: "blue-fill lp-glide", width: at(1) - at(0), height: HIGH });
-  const ticks = data.numbers.filter((number, k) => number <= data.count && at(number) - at(data.numbers[k - 1] ?? -1) > 2);
+  const ticks = data.numbers.filter((number) => number <= data.count && Number.isInteger(number));
   add(g, "path", { class: "tick", d: ticks.map((number) => `M${at(number)},${y + HIGH}v7`).join("") });
   for (const number of [0, 8, 16, 32, 64]) add(g, "text", { class: "lp-small lp-middle", x: at(number), y: y + HIGH + 19 }, number);
   const next = add(g, "rect", { class: "lp-next", y: y + 2, height: HIGH - 4, rx: 2 });
