@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from lplab import arithmetic
-from lplab.widgets.mechanisms import MECHANISMS, beads, octaves, register
+from lplab.widgets.mechanisms import MECHANISMS, beads, coins, octaves, register
 from tests.browser import mechanism_pages
 from tests.kinds import slow
 
@@ -74,8 +74,20 @@ def check_beads(now: dict[str, Any], state: dict[str, Any]) -> None:
         assert now["next"] == fmt.quantize(float(np.float32(now["alone"]) + update))
 
 
+def check_coins(now: dict[str, Any], state: dict[str, Any]) -> None:
+    update, rng = coins.UPDATES[state["size"]], np.random.default_rng(2015)
+    nearest, weights = np.zeros(1), np.zeros(coins.WEIGHTS)
+    for _ in range(now["step"]):
+        nearest = coins.FORMAT.quantize(nearest + update * coins.EPS, "nearest_down")
+        weights = coins.FORMAT.quantize(weights + update * coins.EPS, "stochastic", seed=rng)
+    assert now["update"] == update and [now["nearest"]] == (nearest / coins.EPS).tolist()
+    assert now["coins"] == (weights / coins.EPS).tolist() and now["moved"] == np.count_nonzero(weights)
+    assert now["mean"] == pytest.approx(weights.mean() / coins.EPS)
+
+
 CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "beads": check_beads,
+    "coins": check_coins,
     "octaves": check_octaves,
     "register": check_register,
 }
