@@ -51,7 +51,7 @@ MECHANISM = Mechanism(
     name="coins",
     title="Small updates of weights on a grid",
     todo="Press *Play*. Then drag the *orange: size of the updates* up and down, and play again.",
-    alt="A chart of how far weights move with each of 30 equal updates. A weight that is rounded to nearest stays at 0. "
+    alt="A chart of how far weights move with each of 30 equal updates. A weight that is rounded to nearest stays 0. "
     "Twenty weights with a coin climb in steps at different times, and their mean follows the true sum.",
     data=data,
 )
