@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from lplab import arithmetic
-from lplab.widgets.mechanisms import MECHANISMS, beads, coins, octaves, register
+from lplab import formats as F
+from lplab.widgets.mechanisms import MECHANISMS, beads, coins, octaves, register, shared_scale
 from tests.browser import mechanism_pages
 from tests.kinds import slow
 
@@ -85,11 +86,25 @@ def check_coins(now: dict[str, Any], state: dict[str, Any]) -> None:
     assert now["mean"] == pytest.approx(weights.mean() / coins.EPS)
 
 
+def check_shared_scale(now: dict[str, Any], state: dict[str, Any]) -> None:
+    cut, rule = state["cut"], shared_scale.RULES[state["rule"]]
+    x = np.array(now["sizes"])
+    assert x[shared_scale.OUTLIER] == shared_scale.STEP * (state["place"] + 1)
+    fmt = F.BlockFormat(F.get("e2m1"), block_size=8, scale_rule=rule)
+    assert now["rounded"] == [value for part in np.split(x, [cut]) if part.size for value in fmt.quantize(part)]
+    assert now["zeros"] == now["rounded"].count(0) and now["bits"] == 4 + 8 * (1 + (cut > 0)) / 8
+    one = {"floor": lambda m: np.floor(np.log2(m)) - 2, "rceil": lambda m: np.ceil(np.log2(m / 6))}[rule]
+    assert now["scales"] == [2 ** one(part.max()) for part in np.split(x, [cut]) if part.size]
+    scale_of = np.repeat(now["scales"], [part.size for part in np.split(x, [cut]) if part.size])
+    assert now["clipped"] == (x > 6 * scale_of).tolist()
+
+
 CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "beads": check_beads,
     "coins": check_coins,
     "octaves": check_octaves,
     "register": check_register,
+    "shared_scale": check_shared_scale,
 }
 
 
