@@ -14,7 +14,7 @@ import pytest
 
 from lplab import arithmetic
 from lplab import formats as F
-from lplab.widgets.mechanisms import MECHANISMS, beads, coins, octaves, register, shared_scale
+from lplab.widgets.mechanisms import MECHANISMS, beads, clip, coins, octaves, register, shared_scale
 from tests.browser import mechanism_pages
 from tests.kinds import slow
 
@@ -75,6 +75,18 @@ def check_beads(now: dict[str, Any], state: dict[str, Any]) -> None:
         assert now["next"] == fmt.quantize(float(np.float32(now["alone"]) + update))
 
 
+def check_clip(now: dict[str, Any], state: dict[str, Any]) -> None:
+    x, levels = clip.activations(), clip.levels_of(state["bits"])
+    alpha = x.largest * state["place"] / clip.PLACES
+    errors = x.errors([alpha], levels)
+    assert now["clip"] == pytest.approx(alpha) and now["beyond"] == x.share_beyond(alpha)
+    assert now["levels"] == pytest.approx((np.arange(2 ** state["bits"]) / (2 ** state["bits"] - 1) * alpha).tolist())
+    expected = [float(part[0]) / x.power for part in (errors.rounding, errors.clipping, errors.total)]
+    assert [now["rounding"], now["clipping"], now["total"]] == pytest.approx(expected)
+    totals = x.errors(x.largest * np.arange(clip.LOWEST, clip.PLACES + 1) / clip.PLACES, levels).total
+    assert now["isBest"] == (state["place"] == clip.LOWEST + np.argmin(totals))
+
+
 def check_coins(now: dict[str, Any], state: dict[str, Any]) -> None:
     update, rng = coins.UPDATES[state["size"]], np.random.default_rng(2015)
     nearest, weights = np.zeros(1), np.zeros(coins.WEIGHTS)
@@ -101,6 +113,7 @@ def check_shared_scale(now: dict[str, Any], state: dict[str, Any]) -> None:
 
 CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "beads": check_beads,
+    "clip": check_clip,
     "coins": check_coins,
     "octaves": check_octaves,
     "register": check_register,
