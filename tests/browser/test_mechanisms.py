@@ -14,7 +14,7 @@ import pytest
 
 from lplab import arithmetic
 from lplab import formats as F
-from lplab.widgets.mechanisms import MECHANISMS, beads, clip, coins, octaves, register, shared_scale
+from lplab.widgets.mechanisms import MECHANISMS, beads, clip, coins, octaves, rectangle, register, shared_scale
 from tests.browser import mechanism_pages
 from tests.kinds import slow
 
@@ -48,6 +48,18 @@ def check_octaves(now: dict[str, Any], state: dict[str, Any]) -> None:
     assert now["value"] == value
     assert int(now["bits"], 2) == int(octaves.E4M3.encode(value))
     assert now["octave"]["low"] <= value < now["octave"]["high"]
+
+
+def check_rectangle(now: dict[str, Any], state: dict[str, Any]) -> None:
+    windows = [state, *([state["own"]] if state["own"] else [])]
+    formats = [rectangle.number_format(each["exponent"], each["top"]) for each in windows]
+    for shown, fmt in zip(now["windows"], formats, strict=True):
+        assert 2.0 ** shown["high"] == pytest.approx(fmt.max) and 2.0 ** (shown["low"] + 1) == fmt.smallest_subnormal
+        assert shown["error"] == 2.0 ** -(fmt.mantissa_bits + 1)
+    of_rows = [formats[0], formats[0], formats[-1]]
+    for shown, fmt, x in zip(now["rows"], of_rows, rectangle.tensors().values(), strict=True):
+        assert shown["zero"] == pytest.approx(np.mean(fmt.quantize(x) == 0), abs=1e-6)
+        assert shown["saturated"] == pytest.approx(np.mean(np.abs(x) > fmt.max), abs=1e-6)
 
 
 def check_register(now: dict[str, Any], state: dict[str, Any]) -> None:
@@ -116,6 +128,7 @@ CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "clip": check_clip,
     "coins": check_coins,
     "octaves": check_octaves,
+    "rectangle": check_rectangle,
     "register": check_register,
     "shared_scale": check_shared_scale,
 }
