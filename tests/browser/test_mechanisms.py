@@ -14,7 +14,8 @@ import pytest
 
 from lplab import arithmetic
 from lplab import formats as F
-from lplab.widgets.mechanisms import MECHANISMS, beads, clip, coins, octaves, rectangle, register, shared_scale
+from lplab.quantizers import GRADIENT_GRIDS
+from lplab.widgets.mechanisms import MECHANISMS, beads, clip, coins, ladder, octaves, rectangle, register, shared_scale
 from tests.browser import mechanism_pages
 from tests.kinds import slow
 
@@ -41,6 +42,15 @@ RECORD = """one => {
 
 
 # ---- what the library says: of a place, what was looked up and the state ---------------------------------------------
+
+
+def check_ladder(now: dict[str, Any], state: dict[str, Any]) -> None:
+    size = 2.0 ** (state["place"] / ladder.PARTS)
+    expected = [
+        float(GRADIENT_GRIDS[f"radix4_{name}"].quantize(np.array(size), 1.0)) for name in ("even", "odd", "mean")
+    ]
+    assert now["size"] == pytest.approx(size) and [now["even"], now["odd"], now["mean"]] == expected
+    assert now["errors"] == pytest.approx([value / size - 1 for value in expected])
 
 
 def check_octaves(now: dict[str, Any], state: dict[str, Any]) -> None:
@@ -127,6 +137,7 @@ CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "beads": check_beads,
     "clip": check_clip,
     "coins": check_coins,
+    "ladder": check_ladder,
     "octaves": check_octaves,
     "rectangle": check_rectangle,
     "register": check_register,
