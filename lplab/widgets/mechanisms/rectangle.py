@@ -65,13 +65,15 @@ def window(exponent_bits: int, top: int) -> dict[str, Any]:
         share; zero, saturated: of each tensor, shares of the numbers that are not 0.
     """
     fmt = number_format(exponent_bits, top)
-    rounded = {name: fmt.quantize(x) for name, x in tensors().items()}
+    ends = np.cumsum([len(x) for x in tensors().values()])[:-1]
+    x = np.concatenate(list(tensors().values()))
+    zero, saturated = fmt.quantize(x) == 0, np.abs(x) > fmt.max
     return {
         "low": float(np.log2(fmt.smallest_subnormal)) - 1,
         "high": float(np.log2(fmt.max)),
         "error": 2.0 ** -(fmt.mantissa_bits + 1),
-        "zero": [round(float(np.mean(q == 0)), 6) for q in rounded.values()],
-        "saturated": [round(float(np.mean(np.abs(x) > fmt.max)), 6) for x in tensors().values()],
+        "zero": [round(float(part.mean()), 6) for part in np.split(zero, ends)],
+        "saturated": [round(float(part.mean()), 6) for part in np.split(saturated, ends)],
     }
 
 

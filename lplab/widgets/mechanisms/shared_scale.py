@@ -31,29 +31,24 @@ def data() -> dict[str, Any]:
         "step": STEP,
         "count": COUNT,
         "ruler": values[values > 0].tolist(),
-        "blocks": {
-            name: [[blocks(STEP * (k + 1), cut, rule) for k in range(COUNT)] for cut in range(len(SIZES))]
-            for name, rule in RULES.items()
-        },
+        "blocks": {name: [blocks(cut, rule) for cut in range(len(SIZES))] for name, rule in RULES.items()},
     }
 
 
-def blocks(outlier: float, cut: int, rule: str) -> dict[str, list[float]]:
-    """The scales of one block, or of two, and what the eight numbers become.
+def blocks(cut: int, rule: str) -> list[dict[str, list[float]]]:
+    """For each size of the outlier, the scales of one block or of two, and what the eight numbers become.
 
     Args:
-        outlier: the size of the number that is dragged.
         cut: how many numbers the first block has; 0 for a single block of all.
         rule: how a scale is rounded to a power of two, one of ``lplab.formats.block_format.SCALE_RULES``.
     """
-    x = np.array(SIZES)
-    x[OUTLIER] = outlier
+    x = np.tile(SIZES, (COUNT, 1))
+    x[:, OUTLIER] = STEP * np.arange(1, COUNT + 1)
     fmt = F.BlockFormat(ELEMENT, block_size=len(SIZES), scale_rule=rule)
-    codes = [fmt.encode(part) for part in (np.split(x, [cut]) if cut else [x])]
-    return {
-        "scales": [float(SCALE.decode(code.scales)[0]) for code in codes],
-        "rounded": np.concatenate([fmt.decode(code) for code in codes]).tolist(),
-    }
+    codes = [fmt.encode(part) for part in (np.split(x, [cut], axis=1) if cut else [x])]
+    scales = np.concatenate([SCALE.decode(code.scales) for code in codes], axis=1)
+    rounded = np.concatenate([fmt.decode(code) for code in codes], axis=1)
+    return [{"scales": s.tolist(), "rounded": r.tolist()} for s, r in zip(scales, rounded, strict=True)]
 
 
 MECHANISM = Mechanism(
