@@ -50,7 +50,7 @@ def test_the_question_and_its_answer():
 
 @pytest.mark.parametrize("bin", [1, 7, 50, 63, 64, 500])
 def test_the_solutions_together_are_adacomp(bin):
-    select, pack, residues = (function_of(catalogue.get(f"08.{k}")) for k in (2, 3, 1))
+    select, pack, residues = (function_of(catalogue.get(f"09.{k}")) for k in (2, 3, 1))
     rng = np.random.default_rng(bin)
     residue, gradient = (rng.integers(-512, 513, 1000) / 256 for _ in range(2))
     residue[rng.random(1000) < 0.5], gradient[::3] = 0, 0

@@ -115,7 +115,7 @@ def test_what_a_learner_keeps_is_called_residual_and_memory_only_where_the_paper
     questions = [each.text for each in lab10.QUESTIONS]
     questions += [each.answer(explorer.state_at(**each.position)) for each in lab10.QUESTIONS]
     rules = [criterion.statement for criterion in claims.get("scalecom_2020_similarity").criteria]
-    exercises = [catalogue.get(f"09.{number}") for number in (1, 2, 3)]
+    exercises = [catalogue.get(f"10.{number}") for number in (1, 2, 3)]
     pages = [part for each in exercises for part in (page(each, [""] * len(each.mistakes)), *each.hints)]
     figure = explorer.figure.layout.meta["alt"]
     for text in (*said, *outputs, *questions, *rules, *pages, figure):
