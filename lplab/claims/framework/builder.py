@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from lplab.claims.framework.badge import BadgeClause, Words
 from lplab.claims.framework.claim import QUICK, Check, CheckResult, Claim, Numbers, Point, Results
 from lplab.claims.framework.drawing import MEDIAN, Drawing
 
@@ -68,6 +69,9 @@ class ClaimBuilder:
     unit: Check | None = field(init=False, default=None)
     foreseen: Check | None = field(init=False, default=None)
     drawings: list[Drawing] = field(init=False, default_factory=list)
+    badge: list[BadgeClause] = field(init=False, default_factory=list)
+    theirs_on: str = field(init=False, default="")
+    ours_on: str = field(init=False, default="")
     measure: Callable[[Point, int], Numbers] | None = field(init=False, default=None)
     measured: Callable[[Results], str] | None = field(init=False, default=None)
 
@@ -140,9 +144,29 @@ class ClaimBuilder:
         axis: tuple[float, float] | None = None,
         statistic: str = MEDIAN,
         over: str = "seeds",
+        front: Mapping[str, str] | None = None,
     ) -> None:
         """Add numbers to the small figure of the claim; the arguments are those of :class:`~lplab.claims.Drawing`."""
-        self.drawings.append(Drawing(unit, rows, theirs or {}, log, axis, statistic, over))
+        self.drawings.append(Drawing(unit, rows, theirs or {}, log, axis, statistic, over, front))
+
+    def compared(self, *, theirs_on: str, ours_on: str) -> None:
+        """Name the network and the data set of the paper's numbers, and those of ours, in a few words."""
+        self.theirs_on, self.ours_on = theirs_on, ours_on
+
+    def found(self, *tests: Test, holds: Words, fails: Words, limits: bool = False) -> None:
+        """Add a clause to the badge; the words are those of :class:`~lplab.claims.framework.badge.BadgeClause`.
+
+        Args:
+            tests: functions that are marked as criteria, explanations, the check of the unit or of the paper's reason.
+
+        Raises:
+            ValueError: a function that no decorator has marked.
+        """
+        marked = [*self.criteria, *self.explanations, *(check for check in (self.unit, self.foreseen) if check)]
+        checks = [check for test in tests for check in marked if check.test is test]
+        if len(checks) != len(tests):
+            raise ValueError(f"{self.id}: the badge tells of a function that is not marked as a check")
+        self.badge.append(BadgeClause(tuple(checks), holds, fails, limits))
 
     def summary(self, function: Summary) -> Summary:
         """Decorator of the function that says our numbers in a short text: results → text.
@@ -163,5 +187,5 @@ class ClaimBuilder:
         """
         if not (self.measure and self.measured):
             raise ValueError(f"{self.id}: a measurement and a summary are needed; mark their functions with decorators")
-        lists = ("criteria", "explanations", "drawings")
+        lists = ("criteria", "explanations", "drawings", "badge")
         return Claim(**{**vars(self), **{name: tuple(getattr(self, name)) for name in lists}})

@@ -44,9 +44,14 @@ def as_page(rows: Sequence[dict[str, Any]]) -> str:
     """
     counts = Counter(record["verdict"] for record in rows)
     count = f"Of {len(rows)} claims: {', '.join(f'{number} {word}' for word, number in counts.most_common())}."
-    linked = [record | {"title": f"[{record['title']}](#{record['claim']})"} for record in rows]
-    table = markdown_table(linked, {"title": "claim", "verdict": "verdict"})
+    linked = [record | {"title": f"[{record['title']}](#{record['claim']})", "verdict": _said(record)} for record in rows]
+    table = markdown_table(linked, {"title": "claim", "verdict": "what was found"})
     return "\n\n".join([HEADING, count, table, "## The claims one by one", *map(_section, rows)])
+
+
+def _said(record: dict[str, Any]) -> str:
+    """The verdict, and what was found in a few words."""
+    return record["verdict"] + f": {record['badge']}" * bool(record["badge"])
 
 
 def _section(record: dict[str, Any]) -> str:
@@ -59,8 +64,9 @@ def _section(record: dict[str, Any]) -> str:
     parts = [
         f'<a id="{record["claim"]}"></a>',
         f"### {record['title']}",
-        f"**{record['verdict'][:1].upper()}{record['verdict'][1:]}.** *Theirs:* {record['theirs']}.",
-        f"*Ours:* {record['ours']}{seeds}.",
+        f"**{_said(record)[:1].upper()}{_said(record)[1:]}.**",
+        f"*Theirs{_on(record['theirs_on'])}:* {record['theirs']}.",
+        f"*Ours{_on(record['ours_on'])}:* {record['ours']}{seeds}.",
         f"<details>\n<summary>{SUMMARY}</summary>",
         f"*The paper:* {record['states']} {record['paper']}; {record['where']}.",
         f"*Here* (`{record['claim']}`): {record['experiment']}",
@@ -73,6 +79,10 @@ def _section(record: dict[str, Any]) -> str:
         "</details>",
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _on(where: str) -> str:
+    return f" ({where})" * bool(where)
 
 
 def _list(heading: str, findings: Sequence[dict[str, Any]], words: tuple[str, str]) -> str:

@@ -38,6 +38,9 @@ def row(claim: Claim, folder: str | Path | None = None) -> dict[str, Any]:
         else claim.untestable or f"{verdict.missing} to measure",
         "seeds": len(claim.seeds),
         "verdict": verdict.word,
+        "badge": verdict.badge,
+        "theirs_on": claim.theirs_on,
+        "ours_on": claim.ours_on,
         "findings": [asdict(f) for f in verdict.findings],
         "unit": [asdict(f) for f in (verdict.unit,) if f],
         "foreseen": [asdict(f) for f in (verdict.foreseen,) if f],
@@ -67,8 +70,9 @@ def as_text(rows: Sequence[dict[str, Any]], width: int = 100) -> str:
 
 def _paragraph(record: dict[str, Any], width: int) -> list[str]:
     lines = [f"{record['claim']}: {record['verdict'].upper()}", f"  {record['paper']} ({record['where']})"]
-    for heading in ("states", "theirs", "ours"):
-        lines += labelled_lines(heading, record[heading], width)
+    for heading, where in (("found", ""), ("states", ""), ("theirs", record["theirs_on"]), ("ours", record["ours_on"])):
+        text = record["badge" if heading == "found" else heading]
+        lines += labelled_lines(heading, f"({where}) {text}" if where else text, width)
     for kind, words in MARKS.items():
         for finding in (CheckResult(**finding) for finding in record[kind]):
             lines += labelled_lines(finding.in_words(*words), finding.text, width)
