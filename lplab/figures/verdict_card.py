@@ -18,7 +18,7 @@ from lplab.figures.verdict_rows import figure_html, legend_html
 if TYPE_CHECKING:
     from lplab.claims import CheckResult, Claim, Stored, Verdict
 
-WORDS = 60  # of a card as plain text, at most
+WORDS = 80  # of a card as plain text, at most
 CONFIRMED = ("✓ so it is", "✗ not so")
 MARKS = {"undecided": "? "}  # before a word that has none
 SIGNS = {  # a sign beside the words of a verdict, and the colour of its edge
@@ -83,7 +83,7 @@ class VerdictCards:
     numbers: tuple[Stored, ...]
 
     def __repr__(self) -> str:
-        """Title, theirs, ours and the verdict of each claim, in at most 60 words a claim."""
+        """Title, theirs, ours and the verdict of each claim, in at most 80 words a claim."""
         return "\n\n".join(map(_text, self.claims, self.numbers))
 
     def _repr_html_(self) -> str:
@@ -153,12 +153,13 @@ def card_html(claim: Claim, numbers: Stored) -> str:
     verdict = judge(claim, numbers)
     sign, colour = SIGNS[verdict.in_words]
     found = f" {escape(verdict.badge)}" * bool(verdict.badge)
+    theirs = parts_of(without_notes(claim.published))
     return (
         f'<section class="lplab-card" style="--lplab-verdict:{colour}" aria-label="{escape(claim.title)}">'
         f'<div class="lplab-title" role="heading" aria-level="4">{escape(claim.title)}</div>'
         f'<div class="lplab-word"><b><span aria-hidden="true">{sign}</span> {escape(verdict.in_words)}</b>{found}</div>'
         f"<blockquote>{escape(claim.statement)}<cite>{escape(claim.paper)}; {escape(claim.where)}</cite></blockquote>"
-        f'<div class="lplab-both">{_side_html("They report", claim.theirs_on, parts_of(without_notes(claim.published)))}'
+        f'<div class="lplab-both">{_side_html("They report", claim.theirs_on, theirs)}'
         f"{_side_html(_we(claim), claim.ours_on, _in_front(claim, numbers, verdict))}</div>"
         f"{_figures_html(claim, numbers) if verdict.findings else ''}{_folded_html(claim, numbers, verdict)}</section>"
     )

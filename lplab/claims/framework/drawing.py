@@ -47,7 +47,8 @@ class Drawing:
             that a reader sees one number for one thing. "mean" of differences in pairs, "median" of other values, and
             "range" where the sentences have no middle.
         over: what the values of a row are of, in the plural: seeds, or the cases of a model.
-        front: which rows stand in front of the card, and under which plain label; the others are folded. All by default.
+        front: which rows stand in front of the card, and under which plain label; the others are folded. By default all
+            rows stand in front.
 
     Raises:
         ValueError: a statistic that is none of the three.

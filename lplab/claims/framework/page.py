@@ -44,7 +44,9 @@ def as_page(rows: Sequence[dict[str, Any]]) -> str:
     """
     counts = Counter(record["verdict"] for record in rows)
     count = f"Of {len(rows)} claims: {', '.join(f'{number} {word}' for word, number in counts.most_common())}."
-    linked = [record | {"title": f"[{record['title']}](#{record['claim']})", "verdict": _said(record)} for record in rows]
+    linked = [
+        record | {"title": f"[{record['title']}](#{record['claim']})", "verdict": _said(record)} for record in rows
+    ]
     table = markdown_table(linked, {"title": "claim", "verdict": "what was found"})
     return "\n\n".join([HEADING, count, table, "## The claims one by one", *map(_section, rows)])
 

@@ -267,4 +267,32 @@ claim.draw(
     log=True,
 )
 
+claim.compared(
+    theirs_on="random matrices",
+    ours_on="random matrices; a gradient of a small Transformer",
+    rows=(
+        {
+            "never, one at once": "no float32 total, every product truncated",
+            "every 128, one at once": "the same, float32 total every 128",
+            "never, 32 at once": "no float32 total, every 32 truncated",
+            "every 128, 32 at once": "the same, float32 total every 128",
+        },
+    ),
+)
+claim.found(
+    long_sums_are_wrong,
+    holds=lambda results: (
+        f"largest error of sums {' or '.join(_percent(_of(results, NEVER, w, number='largest')) for w in WAYS.values())}, "
+        "by what is truncated"
+    ),
+    fails="largest error of sums below one per cent",
+)
+claim.found(
+    promotion_helps,
+    below_the_operands,
+    holds="a float32 total every 128 brings it below that of FP8",
+    fails="a float32 total every 128 does not bring it below that of FP8",
+)
+claim.leaves_out("no training was run")
+
 DEEPSEEK_PROMOTION_2024 = claim.build()
