@@ -42,7 +42,7 @@ STYLE = f"""
 .lplab-card cite {{ display: block; font-style: normal; font-size: 12px; margin-top: 2px; opacity: .85; }}
 .lplab-card .lplab-title {{ font-size: 16px; font-weight: 600; margin: 0 0 8px; }}
 .lplab-card .lplab-word {{ border: 1px solid {FAINT}; border-radius: 6px; padding: 3px 10px; margin: 0 0 10px; }}
-.lplab-card .lplab-word b {{ white-space: nowrap; }}
+.lplab-card .lplab-word b {{ margin-right: 4px; }}
 .lplab-card .lplab-both {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 270px), 1fr));
   gap: 4px 24px; margin: 0 0 10px; }}
 .lplab-card .lplab-both div div {{ margin: 0 0 2px; }}

@@ -94,12 +94,23 @@ def labelled_lines(label: str, text: str, width: int, *, indent: int = 2, column
 def as_markdown(rows: Sequence[dict[str, Any]]) -> str:
     """The rows as a Markdown table.
 
-    >>> print(as_markdown([{"title": "A", "paper": "B 2015", "theirs": "1 %", "ours": "2 %", "verdict": "shown"}]))
+    >>> row = {"title": "A", "paper": "B 2015", "theirs": "1 %", "ours": "2 %", "verdict": "shown", "badge": ""}
+    >>> print(as_markdown([row]))
     | claim | paper | theirs | ours | verdict |
     |---|---|---|---|---|
     | A | B 2015 | 1 % | 2 % | shown |
     """
-    return markdown_table(rows, {"title": "claim"} | {c: c for c in ("paper", "theirs", "ours", "verdict")})
+    said = [record | {"verdict": verdict_text(record)} for record in rows]
+    return markdown_table(said, {"title": "claim"} | {c: c for c in ("paper", "theirs", "ours", "verdict")})
+
+
+def verdict_text(record: dict[str, Any]) -> str:
+    """The verdict of a row, and what was found in a few words.
+
+    >>> verdict_text({"verdict": "shown in part", "badge": "less error · no training was run"})
+    'shown in part: less error · no training was run'
+    """
+    return record["verdict"] + f": {record['badge']}" * bool(record["badge"])
 
 
 def markdown_table(rows: Sequence[dict[str, Any]], columns: dict[str, str]) -> str:

@@ -33,8 +33,8 @@ class Verdict:
     """A verdict and the results of the checks.
 
     Attributes:
-        word: "shown"; "shown in part" where some criteria hold, or where all do and the badge names a limit; "undecided"
-            where no criterion holds and none is refuted; "not shown"; "shown for the unit, not for a training" where
+        word: "shown"; "shown in part" where some criteria hold, or where all do and the badge names a limit;
+            "undecided" where no criterion holds and none is refuted; "not shown"; "shown for the unit, not for a training" where
             only the check of the arithmetic unit holds; "not shown, and the paper says why" where a reason that the
             paper itself gives is seen here; "not testable in miniature"; or "not measured" while numbers are missing.
         findings: the results of the criteria, in their order: these decide.
