@@ -152,12 +152,13 @@ def card_html(claim: Claim, numbers: Stored) -> str:
 
     verdict = judge(claim, numbers)
     sign, colour = SIGNS[verdict.in_words]
-    found = f" {escape(verdict.badge)}" * bool(verdict.badge)
+    word = verdict.in_words + ":" * bool(verdict.badge)
     theirs = parts_of(without_notes(claim.published))
     return (
         f'<section class="lplab-card" style="--lplab-verdict:{colour}" aria-label="{escape(claim.title)}">'
         f'<div class="lplab-title" role="heading" aria-level="4">{escape(claim.title)}</div>'
-        f'<div class="lplab-word"><b><span aria-hidden="true">{sign}</span> {escape(verdict.in_words)}</b>{found}</div>'
+        f'<div class="lplab-word"><b><span aria-hidden="true">{sign}</span> {escape(word)}</b> '
+        f"{escape(verdict.badge)}</div>"
         f"<blockquote>{escape(claim.statement)}<cite>{escape(claim.paper)}; {escape(claim.where)}</cite></blockquote>"
         f'<div class="lplab-both">{_side_html("They report", claim.theirs_on, theirs)}'
         f"{_side_html(_we(claim), claim.ours_on, _in_front(claim, numbers, verdict))}</div>"
@@ -170,8 +171,8 @@ def _we(claim: Claim) -> str:
 
 
 def _in_front(claim: Claim, numbers: Stored, verdict: Verdict) -> list[str]:
-    """Our side of a card: the rows of the figure say it where there are some, else a sentence."""
-    return [] if verdict.findings and claim.drawings else [_ours(claim, numbers, verdict)]
+    """Our side of a card: the rows of the figure where there are some, else a sentence."""
+    return ["the rows below"] if verdict.findings and claim.drawings else [_ours(claim, numbers, verdict)]
 
 
 NOTE = re.compile(r" ?\((?:[^()]*[ ,;])?(?:read|recalled|second-hand)(?:[ ,;:][^()]*)?\)")

@@ -34,9 +34,10 @@ class Verdict:
 
     Attributes:
         word: "shown"; "shown in part" where some criteria hold, or where all do and the badge names a limit;
-            "undecided" where no criterion holds and none is refuted; "not shown"; "shown for the unit, not for a training" where
-            only the check of the arithmetic unit holds; "not shown, and the paper says why" where a reason that the
-            paper itself gives is seen here; "not testable in miniature"; or "not measured" while numbers are missing.
+            "undecided" where no criterion holds and none is refuted; "not shown"; "shown for the unit, not for a
+            training" where only the check of the arithmetic unit holds; "not shown, and the paper says why" where a
+            reason that the paper itself gives is seen here; "not testable in miniature"; or "not measured" while
+            numbers are missing.
         findings: the results of the criteria, in their order: these decide.
         explanations: the results of the further checks.
         missing: measurements that are not there.

@@ -106,7 +106,7 @@ def measured(results: Results) -> str:
 
 claim.draw("times smaller, as the paper counts", lambda results: {LSTM: _of(results, ADACOMP, "paper")}, {LSTM: 200})
 claim.draw(
-    "loss, bits above dense, in pairs",
+    "loss, bits above dense",
     lambda results: {"test": _gap(results), "training": _gap(results, "train_loss")},
     statistic=MEAN,
 )

@@ -263,7 +263,7 @@ def _rows(domain: str) -> Callable[[Results], dict[str, np.ndarray]]:
 
 for _domain in DOMAINS:
     claim.draw(
-        f"{_domain}, above float32, {'% of the loss' if _domain == CHARACTERS else 'points'}, in pairs",
+        f"{_domain}, above float32, {'% of the loss' if _domain == CHARACTERS else 'points'}",
         _rows(_domain),
         statistic=MEAN,
     )

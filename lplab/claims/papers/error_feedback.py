@@ -215,7 +215,7 @@ def measured(results: Results) -> str:
 
 
 claim.draw(
-    "test loss, bits above dense, in pairs",
+    "test loss, bits above dense",
     lambda results: {
         f"{family}, {method} {'with' if memory else 'without'} memory": _of(results, family, method, memory)
         - _of(results, family, DENSE)

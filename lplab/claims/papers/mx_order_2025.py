@@ -201,7 +201,7 @@ def measured(results: Results) -> str:
 
 
 claim.draw(
-    "training loss above float32, % of it, in pairs",
+    "training loss above float32, % of it",
     lambda results: {name: 100 * _gaps(results, name)[0] / _losses(results, FLOAT, "train_loss") for name in RECIPES},
     PUBLISHED,
     statistic=MEAN,

@@ -176,7 +176,7 @@ def measured(results: Results) -> str:
 
 
 claim.draw(
-    "training loss above the whole recipe's, bits a character, in pairs",
+    "training loss above the whole recipe's, bits a character",
     lambda results: {name: _gaps(results, name)[0] for name in (*REMOVED, NONE, OTHER_BITS)},
     statistic=MEAN,
 )

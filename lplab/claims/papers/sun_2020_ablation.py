@@ -228,12 +228,12 @@ def measured(results: Results) -> str:
 
 
 claim.draw(
-    "test loss of the Transformer above float32, bits a character, in pairs",
+    "test loss of the Transformer above float32, bits a character",
     lambda results: {name: _gaps(results, TEXT, name)[1] for name in (*ORDER[TEXT][1:], SINGLE)},
     statistic=MEAN,
 )
 claim.draw(
-    "test loss of the bottleneck net above the recipe before it in the paper's order, bits, in pairs",
+    "test loss of the bottleneck net above the recipe before it in the paper's order, bits",
     lambda results: {worse: _gaps(results, PICTURES, worse, better)[1] for better, worse in pairwise(ORDER[PICTURES])},
     statistic=MEAN,
 )

@@ -282,7 +282,7 @@ def _octaves_below(results: Results) -> dict[str, Any]:
 
 
 for drawn in NETWORKS:
-    claim.draw(f"{drawn}: training loss above float32, bits, in pairs", _drawn(drawn), statistic=MEAN)
+    claim.draw(f"{drawn}: training loss above float32, bits", _drawn(drawn), statistic=MEAN)
 claim.draw("largest gradients of the layers: octaves below the largest", _octaves_below)
 
 claim.compared(

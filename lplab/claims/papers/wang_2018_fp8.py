@@ -174,12 +174,12 @@ def measured(results: Results) -> str:
 
 
 claim.draw(
-    "test loss of the Transformer above float32, bits a character, in pairs",
+    "test loss of the Transformer above float32, bits a character",
     lambda results: {way: _gaps(results, "transformer", way, "float32")[1] for way in VARIANTS[1:]},
     statistic=MEAN,
 )
 claim.draw(
-    "wrong pictures more than float32, points, in pairs",
+    "wrong pictures more than float32, points",
     lambda results: {way: _gaps(results, "resnet", way, "float32")[1] for way in VARIANTS[1:]},
     statistic=MEAN,
 )
