@@ -1,6 +1,7 @@
 """Labs as single files for a notebook service: each installs lplab in its first cell, and its links lead to the site.
 
-Solutions are in the package that is installed: this is the full edition (see :mod:`lplab.exercises.grading.release` for one without them).
+Solutions are in the package that is installed: this is the full edition. :mod:`lplab.exercises.grading.release` writes
+one without them.
 """
 
 from __future__ import annotations
