@@ -276,6 +276,7 @@ def stage_scripts(static: Path) -> None:
     import plotly
 
     from lplab.widgets.controls import script
+    from lplab.widgets.mechanisms import MECHANISMS
 
     shutil.rmtree(static, ignore_errors=True)
     static.mkdir(parents=True)
@@ -283,6 +284,9 @@ def stage_scripts(static: Path) -> None:
     (static / "bits.js").write_text(script("bits.js"), "utf-8")
     for name in ("figure_parts.js", "bits.css", "live_figure.css"):
         shutil.copy(STATIC / name, static)
+    for mechanism in MECHANISMS.values():
+        write(static / f"mechanisms/{mechanism.name}.js", mechanism.script)
+    shutil.copy(STATIC.parent / "mechanisms/frame.css", static / "mechanisms.css")
 
 
 # ---- all of it -------------------------------------------------------------------------------------------------------
