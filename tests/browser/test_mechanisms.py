@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from lplab import arithmetic
+from lplab.exercises.lab08.ring import contributions, ring_messages
 from lplab.widgets.mechanisms import MECHANISMS, beads, octaves, register
 from tests.browser import mechanism_pages
 from tests.kinds import slow
@@ -74,10 +75,20 @@ def check_beads(now: dict[str, Any], state: dict[str, Any]) -> None:
         assert now["next"] == fmt.quantize(float(np.float32(now["alone"]) + update))
 
 
+def check_ring(now: dict[str, Any], state: dict[str, Any]) -> None:
+    devices, step = state["devices"], state["step"]
+    messages = [row for row in ring_messages(devices) if row[0] < step]
+    counts = contributions(messages, devices)[-1]
+    assert now["table"] == counts.tolist() and now["whole"] == np.sum(counts == devices)
+    assert now["grown"] == counts[step % devices, 0]
+    assert now["sent"] == pytest.approx(len(messages) / devices / devices)  # each message is a part of the gradient
+
+
 CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "beads": check_beads,
     "octaves": check_octaves,
     "register": check_register,
+    "ring": check_ring,
 }
 
 
