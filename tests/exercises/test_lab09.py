@@ -170,7 +170,9 @@ def test_what_it_says_of_one_threshold_for_all():
 
 def test_what_it_says_of_the_claims():
     whole_claim = claims.row(claims.get("adacomp_2018"))
-    assert all(found["holds"] for found in whole_claim["findings"]), "rates of all three, accuracy of the two for pictures"
+    assert all(found["holds"] for found in whole_claim["findings"]), (
+        "rates of all three, accuracy of the two for pictures"
+    )
     assert whole_claim["badge"].endswith("text is behind after 500 steps") and whole_claim["verdict"] == "shown in part"
     late = whole_claim["explained"][-1]["sentence"]
     assert late.startswith("The LSTM's training loss is behind dense") and "after 500" in late
