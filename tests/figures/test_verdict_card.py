@@ -13,7 +13,7 @@ from lplab.claims.framework.claim import key
 from lplab.claims.framework.drawing import Drawing
 from lplab.claims.framework.store import Stored
 from lplab.figures import verdict_rows
-from lplab.figures.verdict_card import SIGNS, STYLE, WORDS, VerdictCards
+from lplab.figures.verdict_card import SIGNS, STYLE, WORDS, VerdictCards, without_notes
 from lplab.figures.verdict_rows import Axis
 from tests.claims.changed_numbers import changed, where
 
@@ -202,6 +202,23 @@ def test_nothing_is_fetched_or_run_and_cards_stay_small(page):
     for name, (html, _) in page.items():
         assert not re.search(r"<script|<link|<img|@import|url\(|https?://(?!www\.w3\.org/2000/svg)| on\w+=", html), name
         assert len(html) < 32_000, name  # bytes that a notebook keeps
+
+
+def test_both_sides_have_one_unit_in_front_and_words_of_sources_are_folded(page):
+    for name, (html, _) in page.items():
+        claim = claims.get(name)
+        front, _, folded = html.partition("<details>")
+        if claim.ours_beside:
+            ours = claim.ours_beside(claims.stored(claim).results(claim))
+            assert all(f"<div>{part}</div>" in front for part in ours.split("; ")), ours
+        words = ("second-hand", "recalled", "in pairs", "against it", "one at once")
+        assert not any(word in front.casefold() for word in words), name
+        assert all(part in folded for part in ("They report, and how we know it", "What decides")), name
+
+
+def test_a_note_how_we_know_a_number_is_not_a_number():
+    plain = without_notes("95 % (read), 1.8 % (8 GPUs), 3 (recalled; not checked); 8 bits (figure 2b, read)")
+    assert plain == "95 %, 1.8 % (8 GPUs), 3; 8 bits"
 
 
 def test_published_numbers_are_drawn_where_they_have_the_same_unit(page):
