@@ -21,8 +21,8 @@ whole, such as a network that was left out. *Undecided* means that no criterion 
 own section has their numbers and ours; unfold it to see what decides, and what we measured to explain it. *Not shown*
 does not mean that the paper is wrong: it means that this small experiment does not show it. *Shown for the unit, not
 for a training* is a statement that is true of an arithmetic unit and not of what is made with it. *Not shown, and the
-paper says why* is a statement whose own paper names a reason why a network as small as ours would not show it; we measured
-whether that reason is met. Our numbers are medians over the seeds, or means of differences between pairs of
+paper says why* is a statement whose own paper names a reason why a network as small as ours would not show it; we
+measured whether that reason is met. Our numbers are medians over the seeds, or means of differences between pairs of
 trainings, with the smallest and the largest in brackets. A mean of differences is *surely* above a limit if every one
 of them is, and Student's test at 5 % says so, too; *surely within* is the same from the other side. With three seeds
 both often fail. Then the check is *undecided*: it does not hold, and its opposite is not sure either. Where a claim

@@ -45,7 +45,8 @@ def test_a_claim_has_a_row_and_a_section_with_every_finding():
     assert "Of 2 claims: 1 not shown, 1 shown." in page
     assert "| [More bits \\| less error](#toy) | not shown: it falls, but not by 4 |" in page.splitlines()
     section = page.partition('<a id="toy"></a>\n')[2].partition('<a id="other">')[0]
-    for line in ("**Not shown: it falls, but not by 4.**", "*Theirs (toys):* 1 %.", "*Ours (other toys):* 2 (1–3) %; 3 seeds.", "- *holds:* **Less.** It falls.",
+    for line in ("**Not shown: it falls, but not by 4.**", "*Theirs (toys):* 1 %.",
+                 "*Ours (other toys):* 2 (1–3) %; 3 seeds.", "- *holds:* **Less.** It falls.",
                  "- *does not hold:* **By 4.** By 3.", "The unit alone:", "- *holds:* **One.** One toy.",
                  "What the paper itself foresees:", "- *not so:* **Many.** Too few toys.",
                  "- *not so:* **Why.** Seeds?", "*Limits:* Toys.", "Measured today."):  # fmt: skip
