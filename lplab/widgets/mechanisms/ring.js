@@ -101,9 +101,10 @@ export default mechanism({
       const next = step + by;
       return next < 0 || next > now.last ? undefined : { step: next };
     }, { pause: 700 });
-    for (const devices of stage.data.devices) {
-      stage.button(`${devices} devices`, () => ({ devices, step: 0 }), { pressed: (now) => now.devices === devices });
-    }
+    const [fewest, most] = stage.data.devices;
+    const other = (by) => ({ devices }) => ({ devices: devices + by, step: 0 });
+    stage.button("Fewer devices", other(-1), { off: ({ devices }) => devices === fewest });
+    stage.button("More devices", other(1), { off: ({ devices }) => devices === most });
   },
 });
 
