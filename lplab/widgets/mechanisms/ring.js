@@ -102,7 +102,7 @@ export default mechanism({
       return next < 0 || next > now.last ? undefined : { step: next };
     }, { pause: 700 });
     const [fewest, most] = stage.data.devices;
-    const other = (by) => ({ devices }) => ({ devices: devices + by, step: 0 });
+    const other = (by) => ({ devices, step }) => ({ devices: devices + by, step: Math.min(step, 2 * (devices + by - 1)) });
     stage.button("Fewer devices", other(-1), { off: ({ devices }) => devices === fewest });
     stage.button("More devices", other(1), { off: ({ devices }) => devices === most });
   },
