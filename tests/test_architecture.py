@@ -79,7 +79,7 @@ from lplab.compression.wire.values import round_to_wire
 from lplab.exercises.model.exercise import Example, Exercise, mistake
 from lplab.exercises.model.forms import Number
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.fields import Choice, State, control
+from lplab.widgets.fields import Choice, ExplorerState, control
 """
 
 

@@ -21,10 +21,12 @@ def add_exercises(commands: Any) -> None:
 def run_exercises(args: argparse.Namespace) -> int:
     """Print the list, one page, the kill table or all pages; exit code 1 if a known mistake survives its check."""
     from lplab.exercises import pages
-    from lplab.exercises.model import catalogue
+    from lplab.exercises.model import exercise_catalogue
 
     with bad_values():
-        chosen = [catalogue.get(name) for name in (catalogue.names() if args.id is None else [args.id])]
+        chosen = [
+            exercise_catalogue.get(name) for name in (exercise_catalogue.names() if args.id is None else [args.id])
+        ]
     if args.id is None and not (args.kills or args.all):
         rows = [{"id": e.id, "title": e.title, "minutes": e.minutes, "points": e.points} for e in chosen]
         text = "\n".join(f"{row['id']}  {row['title']} ({row['minutes']} min, {row['points']} points)" for row in rows)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from lplab.figures.verdict_rows import figure_html, legend_html
 
 if TYPE_CHECKING:
-    from lplab.claims import CheckResult, Claim, Stored, Verdict
+    from lplab.claims import CheckResult, Claim, ClaimVerdict, Stored
 
 WORDS = 60  # of a card as plain text, at most
 CONFIRMED = ("✓ so it is", "✗ not so")
@@ -116,7 +116,7 @@ def verdict_card(*claim_ids: str, folder: str | Path | None = None) -> VerdictCa
     return VerdictCards(chosen, tuple(claims.stored(claim, folder) for claim in chosen))
 
 
-def _ours(claim: Claim, numbers: Stored, verdict: Verdict) -> str:
+def _ours(claim: Claim, numbers: Stored, verdict: ClaimVerdict) -> str:
     if verdict.findings:
         return claim.measured(numbers.results(claim))
     return claim.untestable or f"not yet: {verdict.missing} of {len(claim.keys())} measurements are missing"
@@ -186,7 +186,7 @@ def _figures_html(claim: Claim, numbers: Stored) -> str:
     return "".join(figure_html(d, rows, ours) for d, rows in drawn) + legend_html(ours, published, over)
 
 
-def _folded_html(claim: Claim, numbers: Stored, verdict: Verdict) -> str:
+def _folded_html(claim: Claim, numbers: Stored, verdict: ClaimVerdict) -> str:
     source = numbers.provenance_of(claim)
     parts = [
         ("Here:", f"<p>{escape(claim.experiment)}</p>"),

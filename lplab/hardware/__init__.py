@@ -4,8 +4,8 @@ Needs numpy alone. Every number of a table carries its source and a grade; measu
 told apart.
 """
 
-from lplab.hardware.cluster import Cluster
-from lplab.hardware.links import Link
+from lplab.hardware.network.cluster import Cluster
+from lplab.hardware.network.links import Link
 from lplab.hardware.simulation import Simulation, simulate
 from lplab.hardware.sweeps import scaling, sweep
 

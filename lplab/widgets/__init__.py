@@ -31,7 +31,7 @@ from .live.live_learners import LiveLearners, live_learners
 from .live.live_run import LiveRun
 from .live.live_trainers import LiveTrainers, live_trainers
 from .live.loss_scale_training import train_with_scale
-from .prediction import Outcome, Prediction
+from .prediction import GuessOutcome, Prediction
 from .veil import Veil
 
 ExplorerState, ResidueExplorer, live_residues = FormatState, ResidualExplorer, live_adacomp  # their earlier names
@@ -46,6 +46,7 @@ __all__ = [
     "FormatExplorer",
     "FormatState",
     "FourBitExplorer",
+    "GuessOutcome",
     "IngredientExplorer",
     "LearnersExplorer",
     "LiveBranch",
@@ -53,7 +54,6 @@ __all__ = [
     "LiveLearners",
     "LiveRun",
     "LiveTrainers",
-    "Outcome",
     "PlaneExplorer",
     "Prediction",
     "RangeExplorer",

@@ -15,14 +15,14 @@ from lplab.exercises import pages
 from lplab.exercises.checks.judge import judge
 from lplab.exercises.checks.variants import function_of
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.exercises.model.exercise import STAGES
 from tests.exercises.in_process import judge_here
 from tests.kinds import tiered
 
 PROJECT = Path(__file__).parents[2]
-NAMES = catalogue.names()
-MISTAKES = [(name, number) for name in NAMES for number in range(len(catalogue.get(name).mistakes))]
+NAMES = exercise_catalogue.names()
+MISTAKES = [(name, number) for name in NAMES for number in range(len(exercise_catalogue.get(name).mistakes))]
 BY_DEFAULT = NAMES[1::6]  # the exercises whose mistakes are judged by default
 
 
@@ -33,14 +33,14 @@ each_exercise_with_its_mistakes = pytest.mark.parametrize(
 each_mistake = pytest.mark.parametrize(
     ("exercise", "number"),
     tiered(MISTAKES, lambda case: case[0] in BY_DEFAULT),
-    ids=[f"{name}: {catalogue.get(name).mistakes[number].name}" for name, number in MISTAKES],
+    ids=[f"{name}: {exercise_catalogue.get(name).mistakes[number].name}" for name, number in MISTAKES],
     indirect=["exercise"],
 )
 
 
 @pytest.fixture
 def exercise(request):
-    return catalogue.get(request.param)
+    return exercise_catalogue.get(request.param)
 
 
 def answer_with(exercise, source):
@@ -49,7 +49,7 @@ def answer_with(exercise, source):
 
 @functools.cache
 def verdict_on_mistake(name, number):
-    exercise = catalogue.get(name)
+    exercise = exercise_catalogue.get(name)
     return judge_here(exercise, answer_with(exercise, exercise.mistakes[number].apply(exercise.solution)))
 
 
@@ -110,7 +110,7 @@ def test_a_known_mistake_earns_something_between_a_blank_and_a_pass(exercise):
 
 @pytest.mark.slow
 def test_most_known_mistakes_earn_something():
-    points = [each for name in NAMES for each in points_of_mistakes(catalogue.get(name))]
+    points = [each for name in NAMES for each in points_of_mistakes(exercise_catalogue.get(name))]
     told = (PROJECT / "docs" / "teaching.md").read_text("utf-8")
     assert f"Of {len(points)} known mistakes {sum(map(bool, points))} earn something." in told
     assert sum(map(bool, points)) > 0.7 * len(points)
@@ -120,7 +120,7 @@ def test_most_known_mistakes_earn_something():
 def test_who_returns_the_input_or_zeros_earns_next_to_nothing():
     bodies = ("a[0]", "0.0", "np.zeros_like(a[0])", "(0.0, 0.0)", "(0.0, 0.0, 0.0)", "np.asarray(a[0]) * 1.0")
     best = []
-    for exercise in map(catalogue.get, NAMES):
+    for exercise in map(exercise_catalogue.get, NAMES):
         sources = [f"import numpy as np\ndef {exercise.name}(*a):\n    return {body}\n" for body in bodies]
         best.append(max(judge_here(exercise, Answer(source, exercise.name)).points for source in sources))
     assert max(best) <= 1 and sum(map(bool, best)) <= 5
@@ -152,7 +152,7 @@ def test_there_are_enough_mistakes_and_they_differ(exercise):
 
 
 def test_the_eighteen_mistakes_of_a_rounding_are_known():
-    assert len(catalogue.get("01.2").mistakes) == 18
+    assert len(exercise_catalogue.get("01.2").mistakes) == 18
 
 
 @each_exercise_with_its_mistakes
@@ -192,7 +192,7 @@ def test_the_documentation_is_what_the_exercises_say(capsys, monkeypatch):
     made = capsys.readouterr().out
     assert made == documentation(), MADE_AGAIN
     for name in NAMES:
-        assert catalogue.get(name).solution.rpartition('"""')[2].strip() not in made
+        assert exercise_catalogue.get(name).solution.rpartition('"""')[2].strip() not in made
 
 
 def test_the_kill_table_counts_and_a_survivor_is_an_error(capsys, monkeypatch):

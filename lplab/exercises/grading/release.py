@@ -20,7 +20,7 @@ from lplab.datasets.bundled import data_folder
 from lplab.exercises.checks.variants import answers, function_of
 from lplab.exercises.checks.withheld import write_results
 from lplab.exercises.grading.autograder import LEFT_OUT, package_files
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.exercises.model.exercise import Exercise
 
 OPEN = (  # their solutions stay: figures, reasons or other checks call them with arguments that nobody knows before
@@ -57,13 +57,13 @@ def write_edition(
     if not labs:
         raise ValueError("an edition needs its labs, such as --lab 01")
     for lab in (*labs, *due):
-        catalogue.of_lab(lab)
+        exercise_catalogue.of_lab(lab)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder} is there already; name a new folder")
     notebooks = [path for lab in sorted(set(labs)) for path in sorted((root / "labs").glob(f"{lab}_*.ipynb"))]
     if not notebooks:
         raise ValueError("an edition is made from a checkout of lplab, with its folder labs")
-    exercises = [catalogue.get(name) for name in catalogue.names() if name not in OPEN]
+    exercises = [exercise_catalogue.get(name) for name in exercise_catalogue.names() if name not in OPEN]
     changed = _without_solutions(exercises)
     _copy(root, folder, changed)
     (folder / "lplab" / "exercises" / "withheld").mkdir()

@@ -9,7 +9,6 @@ Needs numpy alone (measured energy: codecarbon, `measured`). Watts are modelled 
 
 from __future__ import annotations
 
-from lplab.hardware.footprint import operations as operations
 from lplab.hardware.footprint import runs as runs
 from lplab.hardware.footprint.bills import PUES as PUES
 from lplab.hardware.footprint.bills import Bill as Bill
@@ -23,14 +22,14 @@ from lplab.hardware.footprint.carbon_intensity import mix as mix
 from lplab.hardware.footprint.carbon_intensity import region as region
 from lplab.hardware.footprint.carbon_intensity import regions as regions
 from lplab.hardware.footprint.energy import energy as energy
+from lplab.hardware.footprint.federated_rounds import ClientRound as ClientRound
+from lplab.hardware.footprint.federated_rounds import Device as Device
+from lplab.hardware.footprint.federated_rounds import Radio as Radio
+from lplab.hardware.footprint.federated_rounds import compressed_bytes as compressed_bytes
+from lplab.hardware.footprint.federated_rounds import federated as federated
+from lplab.hardware.footprint.federated_rounds import message_bytes as message_bytes
 from lplab.hardware.footprint.jobs import Job as Job
 from lplab.hardware.footprint.measured import measure as measure
-from lplab.hardware.footprint.rounds import Device as Device
-from lplab.hardware.footprint.rounds import FederatedRound as FederatedRound
-from lplab.hardware.footprint.rounds import Radio as Radio
-from lplab.hardware.footprint.rounds import compressed_bytes as compressed_bytes
-from lplab.hardware.footprint.rounds import federated as federated
-from lplab.hardware.footprint.rounds import message_bytes as message_bytes
 from lplab.hardware.footprint.step_energy import PARTS as PARTS
 from lplab.hardware.footprint.step_energy import Energy as Energy
 from lplab.hardware.footprint.step_energy import Power as Power

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lplab.claims.framework.claim import CheckResult
-from lplab.claims.framework.table import markdown_table
+from lplab.claims.framework.claims_table import markdown_table
 
 COMMAND = "lplab claims table --page > docs/claims.md"
 SUMMARY = "What the paper states, the experiment, what decides, and the limits"

@@ -24,7 +24,7 @@ IN_WORDS = {
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     """A verdict and the results of the checks.
 
     Attributes:
@@ -54,13 +54,13 @@ class Verdict:
     def in_words(self) -> str:
         """The verdict as a reader is told it, in a few words.
 
-        >>> Verdict(NOT_SHOWN).in_words, Verdict(OF_THE_UNIT).in_words
+        >>> ClaimVerdict(NOT_SHOWN).in_words, ClaimVerdict(OF_THE_UNIT).in_words
         ('does not show here', 'holds for the unit only')
         """
         return IN_WORDS[self.word]
 
 
-def judge(claim: Claim, numbers: Stored) -> Verdict:
+def judge(claim: Claim, numbers: Stored) -> ClaimVerdict:
     """Judge a claim by its stored numbers: "shown" if, and only if, every criterion holds.
 
     Where a statement does not show, two further checks are judged, if the claim has them. One is of the arithmetic unit
@@ -68,10 +68,10 @@ def judge(claim: Claim, numbers: Stored) -> Verdict:
     a small experiment would not show it.
     """
     if claim.untestable:
-        return Verdict(UNTESTABLE)
+        return ClaimVerdict(UNTESTABLE)
     missing = len(numbers.missing(claim))
     if missing:
-        return Verdict(INCOMPLETE, missing=missing)
+        return ClaimVerdict(INCOMPLETE, missing=missing)
     results = numbers.results(claim)
     findings = tuple(check.result(results) for check in claim.criteria)
     word = SHOWN if all(finding.holds for finding in findings) else NOT_SHOWN
@@ -82,4 +82,4 @@ def judge(claim: Claim, numbers: Stored) -> Verdict:
         word = OF_THE_UNIT
     if word == NOT_SHOWN and foreseen and foreseen.holds:
         word = FORESEEN
-    return Verdict(word, findings, explanations, unit=unit, foreseen=foreseen)
+    return ClaimVerdict(word, findings, explanations, unit=unit, foreseen=foreseen)
