@@ -34,7 +34,8 @@ LABS = sorted((ROOT / "labs").glob("[0-9][0-9]_*.ipynb"))
 PACKAGES = (
     *("formats", "arithmetic", "quantizers", "compression", "datasets", "recordings", "models", "training"),
     *("training.recipes", "training.tasks", "parallel"),
-    *("hardware", "hardware.accelerators", "hardware.workloads", "hardware.footprint"),
+    *("hardware", "hardware.accelerators", "hardware.compute", "hardware.network", "hardware.precisions"),
+    *("hardware.workloads", "hardware.footprint", "hardware.footprint.runs"),
     *("claims", "figures", "widgets", "exercises"),
 )
 LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".js": "javascript", ".css": "css", ".yml": "yaml"}

@@ -122,7 +122,7 @@ KILLED = """
         return {"error": float(seed)}
 
     claim = dataclasses.replace(LONG, points=({"bits": 4},), seeds=(0, 1, 2, 3), measure=measure)
-    catalogue.CLAIMS = (claim,)
+    claim_catalogue.CLAIMS = (claim,)
     sys.exit(cli.main(["claims", "run", "--long", "--folder", str(folder), "--json"]))
 """
 
