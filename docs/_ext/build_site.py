@@ -36,7 +36,7 @@ PACKAGES = (
     *("training.recipes", "training.tasks", "parallel"),
     *("hardware", "hardware.accelerators", "hardware.compute", "hardware.network", "hardware.precisions"),
     *("hardware.workloads", "hardware.footprint", "hardware.footprint.runs"),
-    *("claims", "figures", "widgets", "exercises"),
+    *("claims", "figures", "figures.style", "widgets", "exercises"),
 )
 LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".js": "javascript", ".css": "css", ".yml": "yaml"}
 HERO = ("e4m3fn", "e5m2", "e2m1", "hfp8_forward", "posit8_1", "fp16", "bf16")  # formats of the first page
