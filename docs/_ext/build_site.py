@@ -42,8 +42,8 @@ LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".js": "javascri
 HERO = ("e4m3fn", "e5m2", "e2m1", "hfp8_forward", "posit8_1", "fp16", "bf16")  # formats of the first page
 SECTIONS = {  # pages of the bar at the top: title, a sentence, and the pages below it
     "howto": ("How to", "From a tensor of yours to a cluster that you do not own.",
-        "docs/quantize docs/own_network docs/outside_models docs/learners docs/compress_training docs/clusters "
-        "docs/measure_claims docs/capstone docs/teaching"),
+        "docs/quantize docs/own_network docs/fp8_training docs/outside_models docs/learners docs/compress_training "
+        "docs/clusters docs/measure_claims docs/capstone docs/teaching"),
     "api/index": ("Reference", "Every public name, made from its docstring; and the words of the course.",
         " ".join(f"api/{name}" for name in PACKAGES) + " docs/glossary docs/exactness"),
     "results": ("Results", "What the papers state, and what we measured.", "docs/claims docs/numbers"),
@@ -257,7 +257,7 @@ def stage(source: Path, books: dict[Path, dict[str, Any]], lite: bool = False) -
             write(source / "index.md", text)
         else:
             write(source / inside, text)
-    for path in (*DOCS.glob("*.svg"), *DOCS.glob("pictures/*")):
+    for path in (*DOCS.glob("*.svg"), *DOCS.glob("pictures/*"), DOCS / "fp8_training.py"):
         (source / path.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, source / path.relative_to(ROOT))
     for name in PACKAGES:
