@@ -14,7 +14,7 @@ def add_exercises(commands: Any) -> None:
     parser = add_command(commands, run_exercises, "exercises", text, "lplab exercises 01.2")
     parser.add_argument("id", nargs="?", help="lab and number, such as 01.2")
     parser.add_argument("--kills", action="store_true", help="try all known mistakes: how many each stage catches")
-    parser.add_argument("--all", action="store_true", help="all pages as Markdown (docs/exercises.md)")
+    parser.add_argument("--all", action="store_true", help="all pages as Markdown, as the site has them")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
