@@ -72,7 +72,7 @@ import numpy as np
 from lplab import figures
 from lplab import formats as F
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult
+from lplab.claims.framework.results import CheckResult
 from lplab.compression.averaging import divided
 from lplab.compression.compressor import AllReduce, Compressor, Transfer
 from lplab.compression.wire.values import round_to_wire

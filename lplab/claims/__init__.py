@@ -20,12 +20,13 @@ from lplab.claims.framework.branches import (
     checkpoint_steps,
 )
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import LONG, QUICK, Check, CheckResult, Claim, Results
+from lplab.claims.framework.claim import LONG, QUICK, Claim
 from lplab.claims.framework.claim_verdict import ClaimVerdict, judge
 from lplab.claims.framework.claims_page import as_page
 from lplab.claims.framework.claims_table import as_markdown, as_text, provenance, row
 from lplab.claims.framework.dask_cluster import dask_cluster
 from lplab.claims.framework.drawing import Drawing, DrawnRow
+from lplab.claims.framework.results import Check, CheckResult, Results
 from lplab.claims.framework.runner import measure, run_claim
 from lplab.claims.framework.store import Session, Stored, stored
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from lplab import arithmetic, claims, figures, widgets
 from lplab import formats as F
-from lplab.claims.framework.claim import Results
+from lplab.claims.framework.results import Results
 from lplab.claims.papers.wang_2018 import CHUNKS, COUNT, FORMAT, numbers
 from lplab.claims.papers.wang_2018_chunks import ONE_SIGN, best, best_of_each_seed, curve
 from lplab.exercises.lab05.best_chunk import best_chunk

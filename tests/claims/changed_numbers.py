@@ -5,7 +5,7 @@ from typing import Any
 
 from lplab import claims
 from lplab.claims import Claim, ClaimVerdict
-from lplab.claims.framework.claim import key
+from lplab.claims.framework.results import key
 from lplab.claims.framework.store import Stored
 
 

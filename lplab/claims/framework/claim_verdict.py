@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lplab.claims.framework.badge import badge_text
-from lplab.claims.framework.claim import CheckResult, Claim
+from lplab.claims.framework.claim import Claim
+from lplab.claims.framework.results import CheckResult
 from lplab.claims.framework.store import Stored
 
 SHOWN, NOT_SHOWN, UNTESTABLE, INCOMPLETE = "shown", "not shown", "not testable in miniature", "not measured"

@@ -15,7 +15,7 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.seed_comparisons import join_words, median_and_range, within_noise
 from lplab.compression import AdaComp, AllGather, Compressor, Context, Dense, LayerInfo, LayerState
 from lplab.compression.compression_ratio import adacomp_paper_ratio, entropy_bound, wire_bytes

@@ -10,7 +10,7 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.seed_comparisons import counting_noise, join_words, median_and_range
 from lplab.training import FixedPointConfig, train_fixed_point
 from lplab.training.fixed_point.training import TEST_IMAGES

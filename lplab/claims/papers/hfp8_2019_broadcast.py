@@ -8,8 +8,8 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.drawing import RANGE
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.seed_comparisons import join_words
 from lplab.compression import ScaleCom
 from lplab.compression.sharded_weights import ShardedUpdateFormats

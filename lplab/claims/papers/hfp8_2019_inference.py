@@ -8,7 +8,7 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.seed_comparisons import (
     counting_noise,
     join_words,

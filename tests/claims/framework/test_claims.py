@@ -8,7 +8,7 @@ import pytest
 
 from lplab import claims, cli
 from lplab.claims import Check, CheckResult, Claim, Results, claim_catalogue
-from lplab.claims.framework.claim import key
+from lplab.claims.framework.results import key
 from lplab.claims.framework.seed_comparisons import counting_noise
 from lplab.claims.framework.store import Session, Stored, path_of, save
 from lplab.claims.papers import gupta_2015
