@@ -13,7 +13,7 @@ from lplab.exercises.lab09.residue import rows
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import SameShape
 from lplab.exercises.student_figures import NotReady, as_array, read_results, student_figure
-from lplab.recordings.adacomp import adacomp_recording
+from lplab.recordings.adacomp_runs import adacomp_recording
 
 
 def select(residue, gradient, bin):

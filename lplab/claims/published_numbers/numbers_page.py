@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from lplab.claims.framework.table import labelled_lines, markdown_table
-from lplab.claims.published_numbers.published import GRADES
+from lplab.claims.framework.claims_table import labelled_lines, markdown_table
+from lplab.claims.published_numbers.published_number import GRADES
 from lplab.number_text import SUPERSCRIPTS
 
 COMMAND = "lplab claims numbers --page > docs/numbers.md"

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from lplab.checks import check_numbers
-from lplab.hardware import tables
-from lplab.hardware.collectives import checked_bytes, checked_ranks, log2_floor, unwrap_scalar
-from lplab.hardware.graded import SourcedValue
-from lplab.hardware.links import Floats
+from lplab.hardware import csv_tables
+from lplab.hardware.network.all_reduce_algorithms import checked_bytes, checked_ranks, log2_floor, unwrap_scalar
+from lplab.hardware.network.links import Floats
+from lplab.hardware.sourced_value import SourcedValue
 from lplab.lookup import canonical_name
 
 ALGORITHMS = ("ring", "tree")
@@ -53,7 +53,7 @@ def constants() -> dict[str, Constants]:
         f"{row['algorithm']}/{row['protocol']}": Constants(
             *(SourcedValue.parse(row[column]).value for column in columns)
         )
-        for row in tables.read("nccl_tuner", ("algorithm", "protocol", *columns))
+        for row in csv_tables.read("nccl_tuner", ("algorithm", "protocol", *columns))
     }
 
 

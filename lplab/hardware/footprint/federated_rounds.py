@@ -14,8 +14,8 @@ import numpy as np
 
 from lplab.checks import check_above, check_at_least, check_fields
 from lplab.compression.compressor import Compressor, element_count
-from lplab.hardware.links import Floats
-from lplab.hardware.tables import number, read
+from lplab.hardware.csv_tables import number, read
+from lplab.hardware.network.links import Floats
 from lplab.lookup import lookup
 
 
@@ -131,7 +131,7 @@ def compressed_bytes(compressor: Compressor, shapes: Sequence[Sequence[int]]) ->
 
 
 @dataclass(frozen=True)
-class FederatedRound:
+class ClientRound:
     """One client in one round; arrays where the arguments were arrays.
 
     Attributes:
@@ -167,7 +167,7 @@ def federated(
     up_bytes: Any,
     device: str | Device = "phone",
     radio: str | Radio = "wifi",
-) -> FederatedRound:
+) -> ClientRound:
     """One round of one client.
 
     Args:
@@ -187,12 +187,12 @@ def federated(
     compute, down = operations / device.ops_per_second, down_bytes / radio.down_bytes_per_second
     up = up_bytes / radio.up_bytes_per_second
     joules = (compute * device.watts, down * radio.down_watts, up * radio.up_watts)
-    return FederatedRound(down_bytes, up_bytes, *joules, compute, down, up)
+    return ClientRound(down_bytes, up_bytes, *joules, compute, down, up)
 
 
 _device, _radio = device, radio  # the parameters of `federated` have the same names
 
 
-def slowest(rounds: FederatedRound) -> float:
+def slowest(rounds: ClientRound) -> float:
     """Seconds of a round of many clients (arrays in its fields): the server waits for the last of them."""
     return float(np.max(rounds.seconds))

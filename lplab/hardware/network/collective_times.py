@@ -1,23 +1,29 @@
 """Collectives on an α–β link: steps, bytes and seconds of all-reduce and its relatives.
 
-Algorithms are rows of :mod:`lplab.hardware.collectives`. Time is
+Algorithms are rows of :mod:`lplab.hardware.network.all_reduce_algorithms`. Time is
 
     steps · latency + path · n / bandwidth + reduced · n · (seconds per byte added)
 
-Several dimensions: Cho et al. 2017 (DDL) and 2019 (BlueConnect). Every argument may be an array; shapes broadcast.
+Every argument may be an array; shapes broadcast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from lplab.checks import check_at_least
-from lplab.hardware.collectives import ALL_REDUCE, Collective, checked_bytes, checked_ranks, log2_ceil, unwrap_scalar
-from lplab.hardware.links import Floats, Link
-from lplab.hardware.links import get as link_of
+from lplab.hardware.network.all_reduce_algorithms import (
+    ALL_REDUCE,
+    Collective,
+    checked_bytes,
+    checked_ranks,
+    log2_ceil,
+    unwrap_scalar,
+)
+from lplab.hardware.network.links import Floats, Link
+from lplab.hardware.network.links import get as link_of
 from lplab.lookup import lookup
 
 _FASTEST = ("ring", "tree", "halving_doubling", "double_tree")  # what "auto" chooses from
@@ -124,33 +130,3 @@ def broadcast_seconds(ranks: Floats, nbytes: Floats, link: str | Link) -> Any:
     steps = log2_ceil(p) + p - 1
     scattered = steps * np.asarray(link.latency_seconds) + 2 * (p - 1) / p * n / np.asarray(link.bytes_per_second)
     return unwrap_scalar(np.minimum(tree, scattered))
-
-
-def multidimensional_seconds(
-    sizes: Sequence[Floats], nbytes: Floats, links: Sequence[str | Link], reduce_seconds_per_byte: Floats = 0.0
-) -> Any:
-    """All-reduce over a grid of ranks, as DDL and BlueConnect do it.
-
-    Reduce-scatter along the first dimension, then the next with what is left of the buffer, and all-gathers in the
-    reverse order: the sum over d of 2(p_d − 1)·latency_d + 2(p_d − 1)/p_d · n/(p_1…p_(d−1)) / bandwidth_d.
-
-    Args:
-        sizes: ranks along each dimension, the fastest links first.
-        nbytes: of the buffer on each rank.
-        links: one for each dimension, as a rank sees it (:meth:`Link.shared`).
-        reduce_seconds_per_byte: time to add one byte to another.
-
-    Raises:
-        ValueError: another number of links than of sizes.
-
-    >>> round(multidimensional_seconds([4, 64], 102.2e6, [Link(0, 32e9), Link(0, 3.125e9)]), 6)
-    0.020887
-    """
-    if len(sizes) != len(links):
-        raise ValueError(f"a grid needs one link for each dimension, got {len(sizes)} sizes and {len(links)} links")
-    total, left = np.zeros(()), checked_bytes(nbytes)
-    for size, link in zip(sizes, links, strict=True):
-        p = checked_ranks(size)
-        total = total + ALL_REDUCE["ring"].seconds(p, left, link_of(link), reduce_seconds_per_byte)
-        left = left / p
-    return unwrap_scalar(total)

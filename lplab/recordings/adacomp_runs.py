@@ -29,7 +29,7 @@ def bin_size(layer: str, bin: int | None) -> int:
 
 
 @dataclass(frozen=True)
-class CompressionRatios:
+class RecordedRatios:
     """Compression ratio of a message against float32, counted in four ways.
 
     Attributes:
@@ -75,7 +75,7 @@ class LayerHistory:
         """Elements sent, of all: float32 [points]."""
         return self.sent / self.size
 
-    def compression_ratios(self, at: int | None = None, learners: int = LEARNERS) -> CompressionRatios:
+    def compression_ratios(self, at: int | None = None, learners: int = LEARNERS) -> RecordedRatios:
         """The compression ratios at one recorded point, or of all points together.
 
         >>> found = adacomp_recording().history("convolution").compression_ratios()
@@ -89,7 +89,7 @@ class LayerHistory:
             compression_ratio.compression_ratios([message], self.size, learners),
             compression_ratio.entropy_bound(sent / self.size),
         )
-        return CompressionRatios(found.paper, found.payload, found.wire, 32 / bound if bound else np.inf)
+        return RecordedRatios(found.paper, found.payload, found.wire, 32 / bound if bound else np.inf)
 
     @property
     def residual_ratio(self) -> np.ndarray:

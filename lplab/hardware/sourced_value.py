@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from lplab.hardware import tables
+from lplab.hardware import csv_tables
 
-GRADES = tables.GRADES | {"own": "given by the user"}
+GRADES = csv_tables.GRADES | {"own": "given by the user"}
 """Grades of confidence, and what they mean."""
 
 
@@ -51,4 +51,4 @@ def sources() -> dict[str, str]:
     >>> "RaPiD" in sources()["rapid-2021"]
     True
     """
-    return {row["name"]: row["title"] for row in tables.read("sources", ("name", "title"))}
+    return {row["name"]: row["title"] for row in csv_tables.read("sources", ("name", "title"))}

@@ -8,9 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lplab.claims.framework.claim import CheckResult, Claim
+from lplab.claims.framework.claim import Claim
+from lplab.claims.framework.claim_verdict import INCOMPLETE, judge
+from lplab.claims.framework.results import CheckResult
 from lplab.claims.framework.store import stored
-from lplab.claims.framework.verdict import INCOMPLETE, judge
 
 MARKS = {  # before a check in the terminal: where it holds, and where it does not
     "findings": ("holds", "does not"),

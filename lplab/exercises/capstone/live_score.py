@@ -11,8 +11,8 @@ from lplab import figures, widgets
 from lplab.claims.framework.branches import BranchPlan
 from lplab.exercises import progress
 from lplab.exercises.capstone.points import MAX_POINTS, marking_of
-from lplab.exercises.capstone.recipe_field import field
 from lplab.exercises.capstone.scoring import BUDGET, PLAN, PRACTICE_SEEDS, Score, score_steps, steps_of
+from lplab.exercises.capstone.stored_field import field
 
 
 class CapstoneRun(widgets.LiveRun):

@@ -13,7 +13,7 @@ from lplab.claims.framework.branches import BranchPlan
 from lplab.claims.framework.store import Session
 from lplab.datasets import data_folder
 from lplab.exercises.capstone.costs import Costs
-from lplab.exercises.capstone.published import RECIPES, data_of
+from lplab.exercises.capstone.published_recipes import RECIPES, data_of
 from lplab.exercises.capstone.scoring import HELD_BACK_SEEDS, PLAN, PRACTICE_SEEDS, Score, score
 
 

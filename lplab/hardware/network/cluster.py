@@ -8,10 +8,10 @@ from functools import cached_property
 from lplab.checks import check_fields
 from lplab.hardware import accelerators
 from lplab.hardware.accelerators import Accelerator
-from lplab.hardware.collectives import checked_straggler
-from lplab.hardware.fabric import Fabric
-from lplab.hardware.links import Link
-from lplab.hardware.links import get as link_of
+from lplab.hardware.network.all_reduce_algorithms import checked_straggler
+from lplab.hardware.network.fabric import Fabric
+from lplab.hardware.network.links import Link
+from lplab.hardware.network.links import get as link_of
 
 
 @dataclass(frozen=True)

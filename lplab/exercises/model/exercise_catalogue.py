@@ -10,7 +10,7 @@ from lplab.exercises.model.exercise import Exercise
 from lplab.exercises.model.questions import Question
 from lplab.lookup import closest_names
 
-CAPSTONE = "14.4"  # is graded as an exercise, but its answer is data: see lplab.exercises.capstone.exercise
+CAPSTONE = "14.4"  # is graded as an exercise, but its answer is data: see lplab.exercises.capstone.capstone_exercise
 LABS = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14")
 
 
@@ -50,7 +50,7 @@ def get(exercise_id: str) -> Exercise:
     'round_e4m3'
     """
     if exercise_id == CAPSTONE:
-        return import_module("lplab.exercises.capstone.exercise").EXERCISE
+        return import_module("lplab.exercises.capstone.capstone_exercise").EXERCISE
     return _lookup(0, exercise_id, "exercise")
 
 

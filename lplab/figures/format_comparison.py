@@ -12,7 +12,7 @@ from lplab import number_text
 from lplab.figures import axes, shapes, style
 from lplab.figures.grid import density, element_of
 from lplab.figures.legend import entry, legend
-from lplab.figures.magnitudes import MagnitudeData, magnitude_data
+from lplab.figures.magnitude_histogram import MagnitudeData, magnitude_data
 from lplab.figures.statistics import OUTCOMES, as_formats, name_of, rounding_text
 from lplab.figures.window import AnyRounding, Window
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from lplab.checks import check_above, check_at_least, check_numbers
-from lplab.hardware import tables
-from lplab.hardware.graded import SourcedValue
+from lplab.hardware import csv_tables
+from lplab.hardware.sourced_value import SourcedValue
 from lplab.lookup import lookup
 
 Floats = float | np.ndarray
@@ -99,7 +99,7 @@ def load(path: str | Path) -> dict[str, Link]:
     ['ethernet_1g', 'ethernet_10g']
     """
     found: dict[str, Link] = {}
-    for row in tables.read(path, ("name", "latency_seconds", "bytes_per_second")):
+    for row in csv_tables.read(path, ("name", "latency_seconds", "bytes_per_second")):
         if row["name"] in found:
             raise ValueError(f"link {row['name']} is given twice")
         found[row["name"]] = _from_row(row)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from lplab.hardware import nccl_tuner, network
-from lplab.hardware.collectives import checked_bytes, checked_ranks, unwrap_scalar
-from lplab.hardware.links import Floats, Link
-from lplab.hardware.links import get as link_of
+from lplab.hardware.network import collective_times, nccl_tuner
+from lplab.hardware.network.all_reduce_algorithms import checked_bytes, checked_ranks, unwrap_scalar
+from lplab.hardware.network.links import Floats, Link
+from lplab.hardware.network.links import get as link_of
 from lplab.lookup import canonical_name
 
 COLLECTIVES = ("sum", "gather", "broadcast", "reduce_scatter", "all_gather")
@@ -47,7 +47,9 @@ class Fabric:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "link", link_of(self.link))
-        object.__setattr__(self, "algorithm", canonical_name((*network.names(), NCCL), self.algorithm, "algorithm"))
+        object.__setattr__(
+            self, "algorithm", canonical_name((*collective_times.names(), NCCL), self.algorithm, "algorithm")
+        )
         if self.inner_link is not None:
             object.__setattr__(self, "inner_link", link_of(self.inner_link))
         elif (checked_ranks(self.devices_per_node, _PER_NODE) > 1).any():
@@ -106,8 +108,8 @@ class Fabric:
     def _sum(self, n: np.ndarray, nodes: np.ndarray, local: np.ndarray, add: Floats) -> Any:
         if self.algorithm == NCCL:
             return self._nccl(n, nodes, local)
-        inside = network.all_reduce_seconds("ring", local, n, self.inner, add)
-        return inside + network.all_reduce_seconds(self.algorithm, nodes, n / local, self.outer, add)
+        inside = collective_times.all_reduce_seconds("ring", local, n, self.inner, add)
+        return inside + collective_times.all_reduce_seconds(self.algorithm, nodes, n / local, self.outer, add)
 
     def _nccl(self, n: np.ndarray, nodes: np.ndarray, local: np.ndarray) -> Any:
         between, inside = np.asarray(link_of(self.link).bytes_per_second), np.asarray(self.inner.bytes_per_second)
@@ -116,16 +118,16 @@ class Fabric:
         return nccl_tuner.all_reduce_seconds(nodes, local, n, bus, inner=hop)
 
     def _gather(self, n: np.ndarray, nodes: np.ndarray, local: np.ndarray, add: Floats) -> Any:
-        between = network.all_gather_seconds(nodes, n, self.outer)
-        return between + network.all_gather_seconds(local, n * nodes, self.inner)
+        between = collective_times.all_gather_seconds(nodes, n, self.outer)
+        return between + collective_times.all_gather_seconds(local, n * nodes, self.inner)
 
     def _broadcast(self, n: np.ndarray, nodes: np.ndarray, local: np.ndarray, add: Floats) -> Any:
-        between = network.broadcast_seconds(nodes, n, link_of(self.link))
-        return between + network.broadcast_seconds(local, n, self.inner)
+        between = collective_times.broadcast_seconds(nodes, n, link_of(self.link))
+        return between + collective_times.broadcast_seconds(local, n, self.inner)
 
     def _reduce_scatter(self, n: np.ndarray, nodes: np.ndarray, local: np.ndarray, add: Floats) -> Any:
-        inside = network.reduce_scatter_seconds(local, n, self.inner, add)
-        return inside + network.reduce_scatter_seconds(nodes, n / local, self.outer, add)
+        inside = collective_times.reduce_scatter_seconds(local, n, self.inner, add)
+        return inside + collective_times.reduce_scatter_seconds(nodes, n / local, self.outer, add)
 
     def _all_gather(self, n: np.ndarray, nodes: np.ndarray, local: np.ndarray, add: Floats) -> Any:
         return self._reduce_scatter(n, nodes, local, 0.0)  # the same messages in the reverse order
@@ -133,7 +135,7 @@ class Fabric:
     def _server(self, kind: str, n: np.ndarray, p: np.ndarray) -> Any:
         """Push, then pull; a server that gathers sends all payloads to all devices."""
         if kind == "sum":
-            return network.all_reduce_seconds(self.algorithm, p, n, link_of(self.link))
+            return collective_times.all_reduce_seconds(self.algorithm, p, n, link_of(self.link))
         ways = p if self.algorithm == "parameter_server" else 1.0
         pushed, pulled = (link_of(self.link).seconds(n * ways * many) for many in (1.0, p))
         return unwrap_scalar(np.where(p > 1, pushed + pulled, 0.0))

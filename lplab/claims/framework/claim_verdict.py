@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lplab.claims.framework.badge import badge_text
-from lplab.claims.framework.claim import CheckResult, Claim
+from lplab.claims.framework.claim import Claim
+from lplab.claims.framework.results import CheckResult
 from lplab.claims.framework.store import Stored
 
 SHOWN, NOT_SHOWN, UNTESTABLE, INCOMPLETE = "shown", "not shown", "not testable in miniature", "not measured"
@@ -29,7 +30,7 @@ IN_WORDS = {
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     """A verdict and the results of the checks.
 
     Attributes:
@@ -63,13 +64,13 @@ class Verdict:
     def in_words(self) -> str:
         """The verdict as a reader is told it, in a few words.
 
-        >>> Verdict(NOT_SHOWN).in_words, Verdict(OF_THE_UNIT).in_words
+        >>> ClaimVerdict(NOT_SHOWN).in_words, ClaimVerdict(OF_THE_UNIT).in_words
         ('does not show here', 'holds for the unit only')
         """
         return IN_WORDS[self.word]
 
 
-def judge(claim: Claim, numbers: Stored) -> Verdict:
+def judge(claim: Claim, numbers: Stored) -> ClaimVerdict:
     """Judge a claim by its stored numbers: "shown" only if every criterion holds, and no limit that its badge names.
 
     Where a statement does not show, two further checks are judged, if the claim has them. One is of the arithmetic unit
@@ -77,10 +78,10 @@ def judge(claim: Claim, numbers: Stored) -> Verdict:
     a small experiment would not show it.
     """
     if claim.untestable:
-        return Verdict(UNTESTABLE)
+        return ClaimVerdict(UNTESTABLE)
     missing = len(numbers.missing(claim))
     if missing:
-        return Verdict(INCOMPLETE, missing=missing)
+        return ClaimVerdict(INCOMPLETE, missing=missing)
     results = numbers.results(claim)
     further = [check for check in (claim.unit, claim.foreseen) if check]
     found = {check: check.result(results) for check in (*claim.criteria, *claim.explanations, *further)}
@@ -100,4 +101,4 @@ def judge(claim: Claim, numbers: Stored) -> Verdict:
     if word == SHOWN and any(clause.limits and clause.is_met(found) for clause in claim.badge):
         word = IN_PART
     badge = badge_text(claim.badge, found, results)
-    return Verdict(word, findings, explanations, unit=unit, foreseen=foreseen, badge=badge)
+    return ClaimVerdict(word, findings, explanations, unit=unit, foreseen=foreseen, badge=badge)

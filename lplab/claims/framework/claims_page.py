@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from lplab.claims.framework.claim import CheckResult
-from lplab.claims.framework.table import markdown_table, verdict_text
+from lplab.claims.framework.claims_table import markdown_table, verdict_text
+from lplab.claims.framework.results import CheckResult
 
 COMMAND = "lplab claims table --page > docs/claims.md"
 SUMMARY = "What the paper states, the experiment, what decides, and the limits"

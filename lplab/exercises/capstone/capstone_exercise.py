@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lplab.claims.framework.branches import BranchPlan
-from lplab.exercises.capstone import recipe_field
+from lplab.exercises.capstone import stored_field
 from lplab.exercises.capstone.costs import Costs
 from lplab.exercises.capstone.points import AT_BEST, MAX_POINTS, Marking, marking_of
 from lplab.exercises.capstone.score_process import NotScoredError, field_apart, float32_losses, score_apart
@@ -21,8 +21,8 @@ from lplab.exercises.capstone.scoring import BUDGET, HELD_BACK_SEEDS, PLAN, Scor
 from lplab.exercises.checks.judge import Judge
 from lplab.exercises.checks.verdict import FAILED, NOT_JUDGED, PASSED, Verdict
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.model.catalogue import CAPSTONE
 from lplab.exercises.model.exercise import STAGES, Exercise
+from lplab.exercises.model.exercise_catalogue import CAPSTONE
 from lplab.exercises.model.forms import Number
 from lplab.training.recipe.recipe_data import parse_json
 
@@ -121,7 +121,7 @@ def judge_of(others: Judge, seeds: Sequence[int] = (), jobs: int = 1) -> Capston
     check_seeds(seeds)
     try:
         float32 = float32_losses(seeds)
-        field = recipe_field.field(seeds) if recipe_field.has(seeds) else field_apart(float32, jobs)
+        field = stored_field.field(seeds) if stored_field.has(seeds) else field_apart(float32, jobs)
         marking_of(field)
     except (NotScoredError, ValueError) as problem:
         return CapstoneJudge(others, {}, (), problem=str(problem))

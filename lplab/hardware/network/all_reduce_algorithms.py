@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lplab.checks import check_at_least, check_numbers
-from lplab.hardware.links import Floats, Link
+from lplab.hardware.network.links import Floats, Link
 
 RankFormula = Callable[[np.ndarray], np.ndarray]  # of the number of ranks
 
