@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from lplab import arithmetic
+from lplab.compression import AdaComp, exchange
 from lplab.exercises.lab08.ring import contributions, ring_messages
-from lplab.widgets.mechanisms import MECHANISMS, beads, octaves, register
+from lplab.widgets.mechanisms import MECHANISMS, beads, bin, octaves, register
 from tests.browser import mechanism_pages
 from tests.kinds import slow
 
@@ -84,8 +85,24 @@ def check_ring(now: dict[str, Any], state: dict[str, Any]) -> None:
     assert now["sent"] == pytest.approx(len(messages) / devices / devices)  # each message is a part of the gradient
 
 
+def check_bin(now: dict[str, Any], state: dict[str, Any]) -> None:
+    adacomp = AdaComp(8)
+    memory = adacomp.init((8,))
+    after = np.zeros(8)
+    for step in range(now["step"] + 1):
+        gradient = np.array(bin.GRADIENTS[step], np.float32)
+        gradient[bin.HELD] = state["drags"][step] * bin.UNIT
+        owed, sent = after, exchange(adacomp, [gradient], [memory])
+        memory.commit()
+        after = owed + gradient - sent
+    assert now["owed"] == owed.tolist() and now["gradient"] == gradient.tolist() and now["sent"] == sent.tolist()
+    assert now["total"] == (owed + gradient).tolist() and now["boosted"] == (owed + 2 * gradient).tolist()
+    assert now["after"] == after.tolist()
+
+
 CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "beads": check_beads,
+    "bin": check_bin,
     "octaves": check_octaves,
     "register": check_register,
     "ring": check_ring,

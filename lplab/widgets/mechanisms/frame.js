@@ -272,10 +272,12 @@ class Stage {
   }
 }
 
-/** The sign of all handles: an orange pill with two small arrows; returns its text. */
-function pill(g, width = 64) {
-  add(g, "rect", { class: "lp-pill", x: -width / 2, y: -14, width, height: 28, rx: 14 });
-  add(g, "path", { class: "lp-arrows", d: `M${9 - width / 2},-4l-4,4l4,4M${width / 2 - 9},-4l4,4l-4,4` });
+/** The sign of all handles: an orange pill with two small arrows, of a height of 28 or, upright, 44; returns its text. */
+function pill(g, width = 64, upright = false) {
+  const high = upright ? 44 : 28;
+  add(g, "rect", { class: "lp-pill", x: -width / 2, y: -high / 2, width, height: high, rx: 14 });
+  const arrows = upright ? "M-4,-11l4,-4l4,4M-4,11l4,4l4,-4" : `M${9 - width / 2},-4l-4,4l4,4M${width / 2 - 9},-4l4,4l-4,4`;
+  add(g, "path", { class: "lp-arrows", d: arrows });
   return add(g, "text", { class: "lp-pill-text", y: 5 });
 }
 
