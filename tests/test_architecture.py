@@ -72,14 +72,14 @@ import numpy as np
 from lplab import figures
 from lplab import formats as F
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult
+from lplab.claims.framework.results import CheckResult
 from lplab.compression.averaging import divided
 from lplab.compression.compressor import AllReduce, Compressor, Transfer
 from lplab.compression.wire.values import round_to_wire
 from lplab.exercises.model.exercise import Example, Exercise, mistake
 from lplab.exercises.model.forms import Number
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.fields import Choice, State, control
+from lplab.widgets.fields import Choice, ExplorerState, control
 from lplab.widgets.mechanisms import Mechanism
 """
 

@@ -14,8 +14,21 @@ import pytest
 
 from lplab import arithmetic
 from lplab import formats as F
+from lplab.compression import AdaComp, exchange
+from lplab.exercises.lab08.ring import contributions, ring_messages
 from lplab.quantizers import GRADIENT_GRIDS
-from lplab.widgets.mechanisms import MECHANISMS, beads, clip, coins, ladder, octaves, rectangle, register, shared_scale
+from lplab.widgets.mechanisms import (
+    MECHANISMS,
+    beads,
+    bin,
+    clip,
+    coins,
+    ladder,
+    octaves,
+    rectangle,
+    register,
+    shared_scale,
+)
 from tests.browser import mechanism_pages
 from tests.kinds import slow
 
@@ -97,6 +110,15 @@ def check_beads(now: dict[str, Any], state: dict[str, Any]) -> None:
         assert now["next"] == fmt.quantize(float(np.float32(now["alone"]) + update))
 
 
+def check_ring(now: dict[str, Any], state: dict[str, Any]) -> None:
+    devices, step = state["devices"], state["step"]
+    messages = [row for row in ring_messages(devices) if row[0] < step]
+    counts = contributions(messages, devices)[-1]
+    assert now["table"] == counts.tolist() and now["whole"] == np.sum(counts == devices)
+    assert now["grown"] == counts[step % devices, 0]
+    assert now["sent"] == pytest.approx(len(messages) / devices / devices)  # each message is a part of the gradient
+
+
 def check_clip(now: dict[str, Any], state: dict[str, Any]) -> None:
     x, levels = clip.activations(), clip.levels_of(state["bits"])
     alpha = x.largest * state["place"] / clip.PLACES
@@ -133,14 +155,31 @@ def check_shared_scale(now: dict[str, Any], state: dict[str, Any]) -> None:
     assert now["clipped"] == (x > 6 * scale_of).tolist()
 
 
+def check_bin(now: dict[str, Any], state: dict[str, Any]) -> None:
+    adacomp = AdaComp(8)
+    memory = adacomp.init((8,))
+    after = np.zeros(8)
+    for step in range(now["step"] + 1):
+        gradient = np.array(bin.GRADIENTS[step], np.float32)
+        gradient[bin.HELD] = state["drags"][step] * bin.UNIT
+        owed, sent = after, exchange(adacomp, [gradient], [memory])
+        memory.commit()
+        after = owed + gradient - sent
+    assert now["owed"] == owed.tolist() and now["gradient"] == gradient.tolist() and now["sent"] == sent.tolist()
+    assert now["total"] == (owed + gradient).tolist() and now["boosted"] == (owed + 2 * gradient).tolist()
+    assert now["after"] == after.tolist()
+
+
 CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "beads": check_beads,
+    "bin": check_bin,
     "clip": check_clip,
     "coins": check_coins,
     "ladder": check_ladder,
     "octaves": check_octaves,
     "rectangle": check_rectangle,
     "register": check_register,
+    "ring": check_ring,
     "shared_scale": check_shared_scale,
 }
 
