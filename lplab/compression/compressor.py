@@ -43,13 +43,15 @@ class Context:
         overwrite: whether an algorithm may keep the gradient's memory for its state: the caller does not use it again.
         in_place: whether an algorithm may change its state at once, and overwrite the gradient: the caller has made
             sure that all gradients of the step are finite and no sum overflows, and does not roll back.
-            :meth:`Compressor.together` alone looks at it.
+        learners: how many learners the gradient is of, from ``rank`` on; more than one for a class with
+            ``takes_stacks`` alone.
 
     Raises:
         ValueError: rank not in 0 … world − 1, or a negative step.
 
-    >>> Context(rank=1, world=4, step=6).leader
-    2
+    >>> context = Context(rank=1, world=4, step=6)
+    >>> context.leader, context.leads
+    (2, False)
     """
 
     rank: int = 0
@@ -59,6 +61,7 @@ class Context:
     seed: int = 0
     overwrite: bool = False
     in_place: bool = False
+    learners: int = 1
 
     def __post_init__(self) -> None:
         if not 0 <= self.rank < self.world:
@@ -70,6 +73,11 @@ class Context:
     def leader(self) -> int:
         """The leading rank of this step: step mod world, the same for all layers."""
         return self.step % self.world
+
+    @property
+    def leads(self) -> bool:
+        """Whether the gradient is that of the leader, or the leader's is among those of several learners."""
+        return 0 <= self.leader - self.rank < self.learners
 
     def rank_rng(self) -> np.random.Generator:
         """A generator of its own for each learner."""
@@ -111,7 +119,7 @@ class AllReduce:
     """Values to be summed; the result is ``finish`` of their sum over all learners, float32.
 
     Attributes:
-        values: float32, already rounded to the wire's format.
+        values: float32 [n], already rounded to the wire's format; of several learners [learners, n].
         wire: "fp32", "fp16" or "bf16": the format of a value in the message.
         finish: as for a broadcast.
     """
@@ -176,21 +184,25 @@ class Compressor(ABC):
 
     Attributes:
         takes_tensors: whether :meth:`steps` takes tensors, too, because it calls what numpy and PyTorch do not write
-            alike through :func:`lplab.compression.arrays.of`. A class says so for itself: one that is derived from it
-            may override a part that takes arrays alone.
+            alike through :func:`lplab.compression.arrays.of`.
+        takes_stacks: whether :meth:`steps` takes the gradients of several learners at once, too: an array
+            [learners, *shape] and a :class:`~lplab.compression.state.StackedState`. Such a class requests sums, perhaps
+            after a broadcast by the leader, and does not read its gradient after the sum's request.
     """
 
     takes_tensors: ClassVar[bool] = False
+    takes_stacks: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse settings of the wrong type; subclasses call this first and then check the values."""
         check_settings(self)
 
     def __init_subclass__(cls) -> None:
-        """A subclass with steps of its own has no :meth:`together` unless it defines that, too."""
+        """A derived class takes tensors and stacks only if it says so itself: it may override a part that does not."""
         super().__init_subclass__()
-        if "steps" in cls.__dict__ and "together" not in cls.__dict__:
-            cls.together = Compressor.together  # type: ignore[method-assign]
+        for attribute in ("takes_tensors", "takes_stacks"):
+            if attribute not in cls.__dict__:
+                setattr(cls, attribute, False)
 
     def for_layer(self, layer: LayerInfo) -> Compressor:
         """The compressor for one layer: itself, unless its settings depend on the layer."""
@@ -206,7 +218,7 @@ class Compressor(ABC):
 
         Args:
             gradient: float32, of the state's shape, finite; not changed, unless ``context.overwrite``. An array; a
-                tensor alone if the class has ``takes_tensors``.
+                tensor only if the class has ``takes_tensors``, and several gradients only if it has ``takes_stacks``.
             state: of this layer, of the gradient's kind; changes are proposed, and take effect when they are committed.
             context: the learner and the step.
 
@@ -221,22 +233,6 @@ class Compressor(ABC):
                 other learners go on otherwise. What overflows later is sent as NaN in a sum, which tells all learners.
         """
 
-    def together(
-        self, gradients: Sequence[np.ndarray], states: Sequence[LayerState], context: Context
-    ) -> tuple[np.ndarray, list[tuple[int, str, int]]] | None:
-        """The step of all learners of one process in one call: fewer calls than by their generators, the same bits.
-
-        Args:
-            gradients, states: as of :meth:`steps`, one for each learner. The gradients are a sequence of arrays, one
-                array of all learners, or :class:`~lplab.compression.computed_gradients.ComputedGradients`.
-            context: of the first learner.
-
-        Returns:
-            The average, and what each learner sent, collective by collective: (rank, kind, payload bytes). None where
-            the generators have to run.
-        """
-        return None
-
     @abstractmethod
     def plan(self, shape: Sequence[int], activity: Any = None) -> tuple[Transfer, ...]:
         """The transfers of one learner and step for a tensor of this shape, without overhead of the collective.
@@ -248,7 +244,13 @@ class Compressor(ABC):
 
 
 class NotFiniteError(ValueError):
-    """A gradient, or what was made of it, holds NaN or infinity: all learners must skip the step together."""
+    """A gradient, or what was made of it, holds NaN or infinity: all learners must skip the step together.
+
+    Attributes:
+        layer: whose gradient it is; None: not known.
+    """
+
+    layer: str | None = None
 
 
 def all_finite(values: Any) -> bool:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Any, ClassVar
-
-import numpy as np
 
 from lplab.compression.averaging import divided
 from lplab.compression.compressor import (
@@ -19,9 +16,7 @@ from lplab.compression.compressor import (
     Transfer,
     element_count,
     flat_gradient,
-    sum_of_ranks,
 )
-from lplab.compression.computed_gradients import in_parts
 from lplab.compression.state import LayerState
 from lplab.compression.wire.values import bytes_per_value, check_wire, round_to_wire
 
@@ -42,6 +37,7 @@ class Dense(Compressor):
     """
 
     takes_tensors: ClassVar[bool] = True
+    takes_stacks: ClassVar[bool] = True
 
     wire: str = "fp32"
 
@@ -53,17 +49,7 @@ class Dense(Compressor):
         """One all-reduce."""
         values = round_to_wire(flat_gradient(gradient, state), self.wire)
         average = yield AllReduce(values, self.wire, partial(divided, divisor=context.world))
-        return average.reshape(gradient.shape)
-
-    def together(
-        self, gradients: Sequence[np.ndarray], states: Sequence[LayerState], context: Context
-    ) -> tuple[np.ndarray, list[tuple[int, str, int]]]:
-        """The sum of all gradients."""
-        world, shape, numel = context.world, states[0].shape, element_count(states[0].shape)
-        parts = zip(*in_parts(gradients, states), strict=True)
-        values = (round_to_wire(flat_gradient(g, s), self.wire).reshape(-1, numel) for g, s in parts)
-        average = (sum_of_ranks(chain.from_iterable(values)) / np.float32(world)).reshape(shape)
-        return average, [(rank, AllReduce.kind, numel * bytes_per_value(self.wire)) for rank in range(world)]
+        return average.reshape(state.shape)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """All values."""

@@ -5,14 +5,15 @@ Values are summed in the order of ranks, from rank 0; a distributed run can use 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from lplab.compression.compressor import (
-    AllGather,
     AllReduce,
     Broadcast,
     Compressor,
@@ -21,12 +22,11 @@ from lplab.compression.compressor import (
     Request,
     Steps,
     all_finite,
-    ensure_finite,
     sum_of_ranks,
 )
-from lplab.compression.computed_gradients import ComputedGradients
-from lplab.compression.state import LayerState
-from lplab.compression.wire.values import bytes_per_value
+from lplab.compression.computed_gradients import ComputedGradients, fit_a_block
+from lplab.compression.state import LayerState, StackedState
+from lplab.compression.wire.values import BYTES_PER_VALUE
 
 
 @dataclass(frozen=True)
@@ -144,22 +144,27 @@ def exchange(
     """
     if not len(gradients) or len(gradients) != len(states):
         raise ValueError(f"one state for each gradient is needed, got {len(gradients)} gradients, {len(states)} states")
-    world = len(gradients)
+    world, shape, leading = len(gradients), states[0].shape, range(0)
     if isinstance(gradients, ComputedGradients):
         overwrite = False  # their memory is that of the next block
-    if isinstance(gradients, (np.ndarray, ComputedGradients)) or all(isinstance(g, np.ndarray) for g in gradients):
-        done = compressor.together(gradients, states, Context(0, world, step, layer, seed, overwrite, in_place))
-        if done is not None:
-            if ledger is not None:
-                for rank, kind, count in done[1]:
-                    ledger.append(Entry(step, layer, kind, rank, count))
-            return ensure_finite(done[0], "the average")
-    arrays = gradients.arrays() if isinstance(gradients, ComputedGradients) else gradients
-    if isinstance(arrays, np.ndarray):
-        arrays = [arrays[rank, ...] for rank in range(world)]  # of a scalar parameter arrays, too, and no numbers
-    contexts = [Context(rank, world, step, layer, seed, overwrite) for rank in range(world)]
-    runs = [steps_of(compressor, g, s, c) for g, s, c in zip(arrays, states, contexts, strict=True)]
-    return ensure_finite(run_in_lockstep(runs, contexts[0], ledger), "the average")
+        if not compressor.takes_stacks:
+            gradients = gradients.arrays()
+    if isinstance(gradients, np.ndarray):
+        if compressor.takes_stacks and fit_a_block(gradients.nbytes):
+            context = Context(0, world, step, layer, seed, overwrite, learners=world)
+            run = compressor.steps(gradients, StackedState(states), context)
+            return run_in_lockstep([LayerRuns(context, lambda _: run)], results_here, ledger)[0]
+        gradients = [gradients[rank, ...] for rank in range(world)]  # of a scalar parameter arrays, too, and no numbers
+    in_place &= compressor.takes_stacks  # another class may hand a gradient of its own to one that looks at it
+    if [transfer.kind for transfer in compressor.plan(shape)[:1]] == [Broadcast.kind]:
+        leader = step % world
+        leading = gradients.block_of(leader) if isinstance(gradients, ComputedGradients) else range(leader, leader + 1)
+
+    def begin(rank: int) -> Steps:
+        context = Context(rank, world, step, layer, seed, overwrite, in_place)
+        return steps_of(compressor, gradients[rank], states[rank], context)
+
+    return run_in_lockstep([LayerRuns(Context(0, world, step, layer), begin, world, leading)], results_here, ledger)[0]
 
 
 def steps_of(compressor: Compressor, gradient: Any, state: Any, context: Context) -> Steps:
@@ -171,82 +176,172 @@ def steps_of(compressor: Compressor, gradient: Any, state: Any, context: Context
     return tensor_steps(compressor, gradient, state, context)
 
 
-def run_in_lockstep(runs: Sequence[Steps], context: Context, ledger: TrafficLog | None = None) -> np.ndarray:
-    """Run the generators of all learners to the end, one collective at a time; return the average of rank 0.
+class LayerRuns:
+    """The generators of one layer: of all learners in this process, or of the only one.
 
-    The leader of the step begins: what it broadcasts, each of the others receives as soon as it asks, while its
-    gradient is in the cache.
+    Args:
+        context: of the first learner.
+        begin: makes the generator of a number from 0 on: one for each learner, in the order of ranks; or one alone, of
+            all of them (:attr:`Compressor.takes_stacks`).
+        count: how many generators there are.
+        leading: the numbers of those that go on before the others: that of the step's leader, and those whose gradients
+            are computed together with the leader's. Empty where no leader broadcasts, or it may be elsewhere.
     """
-    leader, result = context.leader, None
-    while True:
-        first = _next(runs[leader], result)
-        if isinstance(first, Broadcast) and first.source == leader:
-            received = first.finish(first.payload)  # type: ignore[arg-type]  # its source has the payload
-            requests = []
-            for rank, run in enumerate(runs):
-                if rank != leader:
-                    _check_kinds((first, _next(run, result)))
-                requests.append(_next(run, received))
-            _log(enumerate([first], leader), context, ledger)
-        else:
-            requests = [first if rank == leader else _next(run, result) for rank, run in enumerate(runs)]
-        _check_kinds(requests)
-        if isinstance(requests[0], _End):
-            return requests[0].average
-        result = collective_result(requests)
-        _log(enumerate(requests), context, ledger)
+
+    def __init__(
+        self, context: Context, begin: Callable[[int], Steps], count: int = 1, leading: range = range(0)
+    ) -> None:
+        self.context, self.begin, self.count, self.leading = context, begin, count, leading
+        self._runs: list[Steps | None] = [None] * count
+
+    def requests(self, result: Any, ledger: TrafficLog | None) -> Iterator[Any]:
+        """What each generator requests next, or its end, in the order of ranks. A generator goes on when it is read.
+
+        What the leader broadcasts, each of the others receives as soon as it asks, while its gradient is in the cache:
+        then the request is the one after that.
+
+        Args:
+            result: of the last request, for all generators; None at first.
+            ledger: receives an entry for each payload.
+
+        Raises:
+            NotFiniteError: by a generator that has requested nothing yet.
+            RuntimeError: a generator requests another collective than those before it; or it raises NotFiniteError
+                later.
+        """
+        broadcast: Broadcast | None = None
+        received: Any = None
+
+        def go_on(number: int) -> Any:
+            request = self._next(number, result)
+            if broadcast is None:
+                return request
+            _check_kinds(broadcast, request)
+            return self._next(number, received)
+
+        early: dict[int, Any] = {}
+        if self.leading:
+            leader = self.context.leader
+            request = early[leader] = self._next(leader, result)
+            if isinstance(request, Broadcast) and request.source == leader:
+                broadcast = request
+                if ledger is not None:
+                    self._log(leader, broadcast, ledger)
+                received = broadcast.finish(broadcast.payload)  # type: ignore[arg-type]  # its source has the payload
+                early[leader] = self._next(leader, received)
+            early |= {number: go_on(number) for number in self.leading if number != leader}
+        first: Any = None
+        for number in range(self.count):
+            request = early.pop(number) if number in early else go_on(number)
+            first = request if first is None else first
+            _check_kinds(first, request)
+            if ledger is not None and not isinstance(request, _End):
+                self._log(number, request, ledger)
+            yield request
+
+    def _next(self, number: int, result: Any) -> Any:
+        """The next request of a generator, or its end."""
+        run = self._runs[number]
+        if run is None:
+            run = self._runs[number] = self.begin(number)
+        try:
+            return run.send(result)
+        except StopIteration as stop:
+            return _End(stop.value)
+        except NotFiniteError as problem:
+            problem.layer = self.context.layer
+            if result is None:
+                raise
+            late = "raised after the first request, when the other learners no longer skip the step"
+            raise RuntimeError(f"{problem.layer}: {problem} ({late})") from problem
+
+    def _log(self, number: int, request: Request, ledger: TrafficLog) -> None:
+        """An entry for each learner that sends something."""
+        nbytes, context = payload_bytes(request), self.context
+        if nbytes is not None:
+            first = request.source if isinstance(request, Broadcast) else context.rank + number
+            last = first if isinstance(request, Broadcast) else first + context.learners - 1
+            for rank in range(first, last + 1):
+                ledger.append(Entry(context.step, context.layer, request.kind, rank, nbytes))
 
 
-@dataclass(frozen=True, eq=False)
 class _End:
-    """A generator has ended."""
+    """The end of a generator, with the average that it returned."""
 
-    average: Any
-
-
-def _next(run: Steps, result: Any) -> Any:
-    """The next request of a learner, or its end."""
-    try:
-        return run.send(result)
-    except StopIteration as stop:
-        return _End(stop.value)
+    def __init__(self, average: Any) -> None:
+        self.average = average
 
 
-def _check_kinds(requests: Sequence[Any]) -> None:
-    """Refuse requests of learners for different collectives."""
-    kind = type(requests[0])
-    if any(type(request) is not kind for request in requests):
-        names = sorted({"nothing" if isinstance(r, _End) else type(r).__name__ for r in requests})
+def _check_kinds(first: Any, other: Any) -> None:
+    """Refuse requests of two learners for different collectives."""
+    if type(first) is not type(other):
+        names = sorted({"nothing" if isinstance(r, _End) else type(r).__name__ for r in (first, other)})
         raise RuntimeError(f"the learners request different collectives: {', '.join(names)}")
 
 
-def _log(requests: Iterable[tuple[int, Request]], context: Context, ledger: TrafficLog | None) -> None:
-    """An entry for each rank that sends something."""
-    if ledger is not None:
-        sizes = [(rank, request.kind, payload_bytes(request)) for rank, request in requests]
-        entries = [Entry(context.step, context.layer, kind, rank, n) for rank, kind, n in sizes if n is not None]
-        ledger.entries += entries
+Perform = Callable[[Sequence[Iterable[Request]]], Sequence[Any]]
 
 
-def collective_result(requests: Sequence[Request]) -> Any:
-    """The result of a collective, from the requests in the order of ranks.
+def run_in_lockstep(layers: Sequence[LayerRuns], perform: Perform, ledger: TrafficLog | None = None) -> list[Any]:
+    """Run the generators of some layers to their ends, one collective of each layer at a time.
+
+    Args:
+        layers: with generators of the same algorithms on all ranks.
+        perform: a function of the requests of each layer that goes on, to be read in turn; it returns their results. It
+            is called at least once, after all generators have begun.
+        ledger: receives an entry for each payload.
+
+    Returns:
+        The average of each layer, that of its first generator.
+
+    Raises:
+        NotFiniteError: by a generator before its first request, or by ``perform``; or an average is not finite.
+        RuntimeError: the generators of a layer request different collectives, or raise NotFiniteError later.
+    """
+    averages: list[Any] = [None] * len(layers)
+    results: dict[int, Any] = dict.fromkeys(range(len(layers)))
+    while results:
+        waiting = {}
+        for i, result in results.items():
+            requests = layers[i].requests(result, ledger)
+            first = next(requests)
+            if isinstance(first, _End):
+                averages[i] = first.average
+                deque(requests, maxlen=0)  # the other generators end, too
+            else:
+                waiting[i] = chain((first,), requests)
+        results = dict(zip(waiting, perform([*waiting.values()]), strict=True))
+    for layer, average in zip(layers, averages, strict=True):
+        if not all_finite(average):
+            raise NotFiniteError(f"an average over {layer.context.world} learners is too large for float32")
+    return averages
+
+
+def results_here(layers: Sequence[Iterable[Request]]) -> list[Any]:
+    """The ``perform`` of :func:`run_in_lockstep` where all learners are in this process."""
+    return [collective_result(requests) for requests in layers]
+
+
+def collective_result(requests: Iterable[Request]) -> Any:
+    """The result of a collective, from the requests in the order of ranks, which are read once.
 
     Raises:
         NotFiniteError: a sum that is not finite.
     """
-    first = requests[0]
-    if isinstance(first, Broadcast):
-        return first.finish(requests[first.source].payload)  # type: ignore[union-attr,arg-type]
-    if isinstance(first, AllGather):
-        return first.finish([request.payload for request in requests])  # type: ignore[union-attr,misc]
-    total = sum_of_ranks([request.values for request in requests])  # type: ignore[union-attr]
-    if not all_finite(total):
-        raise NotFiniteError(f"a sum over {len(requests)} learners is too large for float32")
-    return first.finish(total)
+    requests = iter(requests)
+    first = next(requests)
+    if isinstance(first, AllReduce):
+        stacks = (request.values for request in chain((first,), requests))  # type: ignore[union-attr]
+        total = sum_of_ranks(row for stack in stacks for row in (stack if stack.ndim > 1 else (stack,)))
+        if not all_finite(total):
+            raise NotFiniteError("a sum over the learners is too large for float32")
+        return first.finish(total)
+    payloads = [request.payload for request in (first, *requests) if request.payload is not None]  # type: ignore[union-attr]
+    return first.finish(payloads[0] if isinstance(first, Broadcast) else payloads)  # type: ignore[arg-type]
 
 
 def payload_bytes(request: Request) -> int | None:
-    """The payload size of a request in bytes; None for a learner that only receives."""
+    """The payload of one learner in bytes; None for a learner that only receives."""
     if isinstance(request, AllReduce):
-        return len(request.values) * bytes_per_value(request.wire)
+        return request.values.shape[-1] * BYTES_PER_VALUE[request.wire]
     return None if request.payload is None else len(request.payload)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,9 +27,7 @@ from lplab.compression.compressor import (
     Transfer,
     corrected_gradient,
     element_count,
-    sum_of_ranks,
 )
-from lplab.compression.computed_gradients import ComputedGradients, in_parts
 from lplab.compression.dense import Dense
 from lplab.compression.layer import LayerInfo
 from lplab.compression.selection import largest_per_chunk
@@ -65,6 +62,7 @@ class ScaleCom(Compressor):
     """
 
     takes_tensors: ClassVar[bool] = True
+    takes_stacks: ClassVar[bool] = True
 
     chunk: int | None = None
     beta: float = 1.0
@@ -96,40 +94,18 @@ class ScaleCom(Compressor):
 
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
         """A broadcast of indices by the leader, then an all-reduce."""
-        xp, numel = arrays.of(gradient), element_count(gradient.shape)
+        xp, numel, chunk = arrays.of(gradient), element_count(state.shape), self._chunk()
         corrected = self._corrected(gradient, state, context)
-        payload = self._payload(corrected) if context.rank == context.leader else None
-        nbytes = scalecom_wire.size_of(numel, self._chunk(), self.m)
-        decode = partial(self._indices, numel)
+        payload = None
+        if context.leads:
+            of_leader = corrected.reshape(-1, numel)[context.leader - context.rank]
+            payload = scalecom_wire.encode(largest_per_chunk(of_leader, chunk, self.m), chunk)
+        nbytes = scalecom_wire.size_of(numel, chunk, self.m)
+        decode = partial(scalecom_wire.decode, numel=numel, chunk=chunk, m=self.m)
         indices = yield Broadcast(payload, context.leader, nbytes, decode, device=xp.device(gradient))
-        sent = self._send(corrected, indices, state, context)
-        average = yield AllReduce(sent, self.wire, partial(mean_at, indices, numel, context.world))
-        return average.reshape(gradient.shape)
-
-    def together(
-        self, gradients: Sequence[np.ndarray], states: Sequence[LayerState], context: Context
-    ) -> tuple[np.ndarray, list[tuple[int, str, int]]]:
-        """The leader's part of the learners first; then what each part sends, while its gradients are in the cache."""
-        world, shape, numel, leader = context.world, states[0].shape, element_count(states[0].shape), context.leader
-        gradients, states = in_parts(gradients, states)
-        if len(gradients) < world:  # all learners at once, in copies of their states
-            context = replace(context, in_place=False)
-        lead = min(leader, len(gradients) - 1)
-        first = self._corrected(gradients[lead], states[lead], context)
-        payload = self._payload(first.reshape(-1, numel)[leader - lead])
-        indices = self._indices(numel, payload)
-
-        def send(part: int) -> np.ndarray:
-            corrected = first if part == lead else self._corrected(gradients[part], states[part], context)
-            return self._send(corrected, indices, states[part], context).reshape(-1, len(indices))
-
-        # Where gradients are computed block by block, the leader's block is dealt with before the others.
-        early = gradients.block_of(lead) if isinstance(gradients, ComputedGradients) else range(0)
-        kept = {part: send(part) for part in early}
-        values = (kept[part] if part in kept else send(part) for part in range(len(gradients)))
-        average = mean_at(indices, numel, world, sum_of_ranks(chain.from_iterable(values))).reshape(shape)
-        each = len(indices) * bytes_per_value(self.wire)
-        return average, [(leader, Broadcast.kind, len(payload)), *((r, AllReduce.kind, each) for r in range(world))]
+        average_of = partial(mean_at, indices, numel, context.world)
+        average = yield AllReduce(self._send(corrected, indices, state, context), self.wire, average_of)
+        return average.reshape(state.shape)
 
     def _corrected(self, gradient: Any, state: LayerState, context: Context) -> Any:
         """Residual plus gradient; in the memory of the new residual, or of the gradient to be added to it in place."""
@@ -137,14 +113,6 @@ class ScaleCom(Compressor):
             residual, flat = state["residual"], gradient.reshape(-1)
             return np.add(residual, flat, out=residual if self.beta == 1 else flat)
         return corrected_gradient(gradient, state, gradient if context.overwrite else state.blank("residual"))
-
-    def _payload(self, corrected: Any) -> Any:
-        """The message with the indices that the leader selects."""
-        chunk = self._chunk()
-        return scalecom_wire.encode(largest_per_chunk(corrected, chunk, self.m), chunk)
-
-    def _indices(self, numel: int, payload: Any) -> Any:
-        return scalecom_wire.decode(payload, numel, self._chunk(), self.m)
 
     def _send(self, corrected: Any, indices: Any, state: LayerState, context: Context) -> Any:
         """What is sent, rounded to the wire; the rest is proposed as the new residual, or becomes it at once."""

@@ -7,16 +7,16 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from lplab.compression import Context, Entry, NotFiniteError, TrafficLog
-from lplab.compression.compressor import Request, Steps, all_finite
-from lplab.compression.exchange import payload_bytes, steps_of
+from lplab.compression import Context, NotFiniteError, TrafficLog
+from lplab.compression.compressor import Request, all_finite
+from lplab.compression.exchange import LayerRuns, run_in_lockstep, steps_of
 from lplab.parallel.collectives import ProcessGroupTransport
 from lplab.parallel.error_feedback import ErrorFeedbackState
 
@@ -84,59 +84,36 @@ class CompressedAverages:
         Raises:
             NotFiniteError: a gradient on one rank, or what is made of it; or a sum or an average. On all ranks.
         """
-        averages: list[Any] = [None] * len(names)
-        runs, requests = self._begun(names, gradients, averages)
-        bucket = f", in the bucket {', '.join(names)}"
-        while requests:
-            try:
-                results = self.transport.perform([*requests.values()])
-            except NotFiniteError as problem:
-                raise NotFiniteError(f"{problem}{bucket}") from None
-            for i, request in requests.items():
-                self._log(names[i], request)
-            received, requests = dict(zip(requests, results, strict=True)), {}
-            for i, result in received.items():
-                try:
-                    requests[i] = runs[i].send(result)
-                except StopIteration as stop:
-                    averages[i] = stop.value
-                except NotFiniteError as problem:
-                    late = "raised after the first request, when the other ranks no longer skip the step"
-                    raise RuntimeError(f"{names[i]}: {problem} ({late})") from problem
-        if not all(map(all_finite, averages)):
-            raise NotFiniteError(f"an average over {self.transport.world} ranks is too large for float32{bucket}")
+        transport, layers = self.transport, []
+        for name, gradient in zip(names, gradients, strict=True):
+            context = Context(transport.rank, transport.world, self.step, name, self.seed)
+            run = steps_of(self.states.compressors[name], gradient, self.states.states[name], context)
+            layers.append(LayerRuns(context, [run].__getitem__))
+        sent, agreed = TrafficLog(), False
+
+        def perform(requests: Sequence[Iterable[Request]]) -> list[Any]:
+            nonlocal agreed
+            if not agreed:
+                agreed, rank = True, transport.first_rank_with(False)
+                if rank is not None:
+                    raise NotFiniteError(f"a gradient is not finite on rank {rank}")
+            return transport.perform([request for [request] in requests])
+
+        bucket = ", ".join(names)
+        try:
+            averages = run_in_lockstep(layers, perform, sent)
+        except NotFiniteError as problem:
+            if agreed:
+                raise NotFiniteError(f"{problem}, in the bucket {bucket}") from None
+            transport.first_rank_with(True)
+            bad = [name for name, gradient in zip(names, gradients, strict=True) if not all_finite(gradient)]
+            made = f"what {self.states.compressors[problem.layer or '']!r} makes of the gradient of {problem.layer}"
+            which = f"the gradient of {', '.join(bad)}" if bad else made
+            raise NotFiniteError(f"{which} on rank {transport.rank}") from None
+        if self.ledger is not None:
+            for entry in sent.entries:
+                self.ledger.append(entry)
         return averages
-
-    def _begun(
-        self, names: list[str], gradients: list[Any], averages: list[Any]
-    ) -> tuple[list[Steps], dict[int, Request]]:
-        """The generators and what each requests first; one that requests nothing has its average already.
-
-        Raises:
-            NotFiniteError: that is not possible on some rank; on all ranks.
-        """
-        runs: list[Steps] = []
-        requests: dict[int, Request] = {}
-        bad = [name for name, gradient in zip(names, gradients, strict=True) if not all_finite(gradient)]
-        which = f"the gradient of {', '.join(bad)}"
-        for i, (name, gradient) in enumerate(zip(names, gradients, strict=True)):
-            if bad:
-                break
-            compressor, state = self.states.compressors[name], self.states.states[name]
-            context = Context(self.transport.rank, self.transport.world, self.step, name, self.seed)
-            runs.append(steps_of(compressor, gradient, state, context))
-            try:
-                requests[i] = next(runs[i])
-            except StopIteration as stop:
-                averages[i] = stop.value
-            except NotFiniteError:
-                bad, which = [name], f"what {compressor!r} makes of the gradient of {name}"
-        rank = self.transport.first_rank_with(bool(bad))
-        if bad:
-            raise NotFiniteError(f"{which} on rank {self.transport.rank}")
-        if rank is not None:
-            raise NotFiniteError(f"a gradient of the bucket {', '.join(names)} on rank {rank}")
-        return runs, requests
 
     def are_finite(self, averages: Tensor, names: list[str]) -> bool:
         """Whether averages are still finite in the dtype and with the loss scale of the gradients; as on all ranks."""
@@ -145,11 +122,6 @@ class CompressedAverages:
         dtype = str(averages.dtype).removeprefix("torch.")
         self.not_finite = f"an average is too large for {dtype}, in the bucket {', '.join(names)} in step {self.step}"
         return False
-
-    def _log(self, name: str, request: Any) -> None:
-        nbytes = payload_bytes(request)
-        if self.ledger is not None and nbytes is not None:
-            self.ledger.append(Entry(self.step, name, request.kind, self.transport.rank, nbytes))
 
     def bucket_done(self, finite: bool, is_last: bool) -> None:
         """Record a bucket; after the last one of a step, commit or roll back."""

@@ -141,9 +141,7 @@ class Learners:
 
     def _computes_when_read(self, name: str, nbytes: int) -> bool:
         """Whether a compressor takes gradients one after another, and all of them together do not fit the cache."""
-        if fit_a_block(nbytes):
-            return False
-        return type(self.states[0].compressors[name]).together is not Compressor.together
+        return self.states[0].compressors[name].takes_stacks and not fit_a_block(nbytes)
 
     def _apply(self, results: LearnerGradients) -> TrafficLog | None:
         """Exchange and update; the traffic, or None if something was not finite and the step was skipped."""
