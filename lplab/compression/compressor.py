@@ -93,7 +93,7 @@ def identity(result: Any) -> Any:
     return result
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Broadcast:
     """One learner's bytes to all; the result is ``finish`` of that payload.
 
@@ -114,7 +114,7 @@ class Broadcast:
     device: Any = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class AllReduce:
     """Values to be summed; the result is ``finish`` of their sum over all learners, float32.
 
@@ -131,7 +131,7 @@ class AllReduce:
     finish: Callable[[np.ndarray], np.ndarray] = identity
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class AllGather:
     """Every learner's bytes to all; the result is ``finish`` of all payloads in the order of ranks.
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,8 +29,7 @@ from lplab.compression.state import LayerState, StackedState
 from lplab.compression.wire.values import BYTES_PER_VALUE
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One line of the traffic log: the payload of one learner in one collective, in bytes."""
 
     step: int
@@ -216,7 +215,8 @@ class LayerRuns:
             request = self._next(number, result)
             if broadcast is None:
                 return request
-            _check_kinds(broadcast, request)
+            if type(request) is not Broadcast:
+                raise _different(broadcast, request)
             return self._next(number, received)
 
         early: dict[int, Any] = {}
@@ -233,8 +233,10 @@ class LayerRuns:
         first: Any = None
         for number in range(self.count):
             request = early.pop(number) if number in early else go_on(number)
-            first = request if first is None else first
-            _check_kinds(first, request)
+            if first is None:
+                first = request
+            elif type(request) is not type(first):
+                raise _different(first, request)
             if ledger is not None and not isinstance(request, _End):
                 self._log(number, request, ledger)
             yield request
@@ -272,11 +274,10 @@ class _End:
         self.average = average
 
 
-def _check_kinds(first: Any, other: Any) -> None:
-    """Refuse requests of two learners for different collectives."""
-    if type(first) is not type(other):
-        names = sorted({"nothing" if isinstance(r, _End) else type(r).__name__ for r in (first, other)})
-        raise RuntimeError(f"the learners request different collectives: {', '.join(names)}")
+def _different(*requests: Any) -> RuntimeError:
+    """The error of learners that do not request the same collective."""
+    names = sorted({"nothing" if isinstance(r, _End) else type(r).__name__ for r in requests})
+    return RuntimeError(f"the learners request different collectives: {', '.join(names)}")
 
 
 Perform = Callable[[Sequence[Iterable[Request]]], Sequence[Any]]

@@ -255,9 +255,10 @@ def shards(data: Callable[[int], Batch], learners: int) -> Callable[[int, int], 
 
     def part(step: int, rank: int) -> Batch:
         inputs, targets = data(step)
-        if len(inputs) % learners:
+        size, remainder = divmod(len(inputs), learners)
+        if remainder:
             raise ValueError(f"a batch of {len(inputs)} cannot be divided among {learners} learners")
-        each = len(inputs) // learners
-        return inputs[rank * each : (rank + 1) * each], targets[rank * each : (rank + 1) * each]
+        own = slice(rank * size, (rank + 1) * size)
+        return inputs[own], targets[own]
 
     return part

@@ -6,6 +6,7 @@ last chunk shorter than m has one for each element. The length follows from the 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from lplab.compression import arrays
@@ -25,6 +26,7 @@ def count_of(numel: int, chunk: int, m: int = 1) -> int:
     return numel // chunk * m + min(m, numel % chunk)
 
 
+@cache  # each learner asks for it in each step
 def size_of(numel: int, chunk: int, m: int = 1) -> int:
     """Bytes of a message."""
     return count_of(numel, chunk, m) * position_bytes(chunk)
