@@ -26,7 +26,7 @@ from lplab import arithmetic
 from lplab import compression as C
 from lplab import formats as F
 from lplab import quantizers as Q
-from lplab.compression.exchange import collective_result, steps_of
+from lplab.compression.lockstep import collective_result, steps_of
 from tests.compression.test_every_compressor import ALL as COMPRESSORS
 from tests.formats import probes
 
@@ -278,7 +278,7 @@ def trainings() -> Iterator[tuple[str, str]]:
 
 def learners() -> Iterator[tuple[str, str]]:
     """Reports and weights of 20 steps of four learners with every compressor."""
-    from lplab.parallel.settings import RunSettings
+    from lplab.parallel.run_settings import RunSettings
     from lplab.parallel.simulated import SimulatedRun
 
     for name in C.names():

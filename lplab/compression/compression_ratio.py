@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lplab.compression.compressor import Transfer
-from lplab.compression.exchange import Entry
+from lplab.compression.lockstep import Entry
 
 
 def wire_bytes(kind: str, payload_bytes: float, world: int) -> float:

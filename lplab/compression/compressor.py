@@ -21,9 +21,9 @@ from zlib import crc32
 import numpy as np
 
 from lplab.compression import arrays
-from lplab.compression.layer import LayerInfo
-from lplab.compression.settings import check_settings
-from lplab.compression.state import LayerState
+from lplab.compression.layer_info import LayerInfo
+from lplab.compression.layer_state import LayerState
+from lplab.compression.settings_check import check_settings
 
 Payload = np.ndarray  # a message: uint8, one-dimensional
 NOT_FINITE = "{} holds NaN or infinity; all learners must skip this step together"
@@ -186,8 +186,8 @@ class Compressor(ABC):
         takes_tensors: whether :meth:`steps` takes tensors, too, because it calls what numpy and PyTorch do not write
             alike through :func:`lplab.compression.arrays.of`.
         takes_stacks: whether :meth:`steps` takes the gradients of several learners at once, too: an array
-            [learners, *shape] and a :class:`~lplab.compression.state.StackedState`. Such a class requests sums, perhaps
-            after a broadcast by the leader, and does not read its gradient after the sum's request.
+            [learners, *shape] and a :class:`~lplab.compression.layer_state.StackedState`. Such a class requests sums,
+            perhaps after a broadcast by the leader, and does not read its gradient after it has requested a sum.
     """
 
     takes_tensors: ClassVar[bool] = False
@@ -278,7 +278,7 @@ def flat_gradient(gradient: Any, state: LayerState) -> Any:
 
     Args:
         gradient, state: as for :meth:`Compressor.steps`; or of several learners, see
-            :class:`~lplab.compression.state.StackedState`.
+            :class:`~lplab.compression.layer_state.StackedState`.
 
     Returns:
         float32 [numel]; of several learners [learners, numel].
@@ -287,7 +287,7 @@ def flat_gradient(gradient: Any, state: LayerState) -> Any:
         ValueError: another shape than the state's, or another dtype.
         NotFiniteError: a value that is not finite.
 
-    >>> from lplab.compression.state import StackedState
+    >>> from lplab.compression.layer_state import StackedState
     >>> flat_gradient(np.ones((2, 3, 1), np.float32), StackedState([LayerState((3, 1))] * 2)).shape
     (2, 3)
     """
@@ -339,3 +339,57 @@ def element_count(shape: Sequence[int]) -> int:
     (12, 1)
     """
     return prod(shape)
+
+
+# ---- the mean over the learners: the last step of each collective ----------------------------------------------------
+
+
+def mean_of_messages(numel: int, add: Callable[[Any, Any], object]) -> Callable[[Sequence[Any]], Any]:
+    """Make the ``finish`` of an all-gather: a function of all payloads that returns their mean, float32 [numel].
+
+    Args:
+        numel: elements of the layer.
+        add: a function of the sum so far and a payload, arrays or tensors: decodes the payload and adds it to the sum.
+
+    >>> def add(total, payload):
+    ...     total += payload
+    >>> mean_of_messages(2, add)([np.array([1, 2], np.uint8), np.array([3, 2], np.uint8)])
+    array([2., 2.], dtype=float32)
+    """
+
+    def finish(payloads: Sequence[Any]) -> Any:
+        total = arrays.of(payloads[0]).zeros(numel, payloads[0])
+        for payload in payloads:
+            add(total, payload)
+        return divided(total, len(payloads))
+
+    return finish
+
+
+def dense_mean(numel: int, decode: Callable[[Any, int], Any]) -> Callable[[Sequence[Any]], Any]:
+    """:func:`mean_of_messages` where ``decode(payload, numel)`` returns a dense vector."""
+
+    def add(total: Any, payload: Any) -> None:
+        total += decode(payload, numel)
+
+    return mean_of_messages(numel, add)
+
+
+def divided(total: Any, divisor: float) -> Any:
+    """A sum over the learners divided by their number.
+
+    >>> divided(np.array([5], np.float32), 2)
+    array([2.5], dtype=float32)
+    """
+    return arrays.of(total).divided(total, divisor)
+
+
+def mean_at(indices: Any, numel: int, world: int, total: Any) -> Any:
+    """The means of some elements from their sums, as a dense vector: float32 [numel], zero elsewhere.
+
+    >>> mean_at(np.array([1]), 3, 2, np.array([5], np.float32)).tolist()
+    [0.0, 2.5, 0.0]
+    """
+    average = arrays.of(total).zeros(numel, total)
+    average[indices] = divided(total, world)
+    return average

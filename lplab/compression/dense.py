@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from lplab.compression.averaging import divided
 from lplab.compression.compressor import (
     AllReduce,
     Compressor,
     Context,
     Steps,
     Transfer,
+    divided,
     element_count,
     flat_gradient,
 )
-from lplab.compression.state import LayerState
+from lplab.compression.layer_state import LayerState
 from lplab.compression.wire.values import bytes_per_value, check_wire, round_to_wire
 
 

@@ -14,9 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from lplab.compression.averaging import dense_mean
-from lplab.compression.compressor import AllGather, Compressor, Context, Steps, Transfer, element_count, flat_gradient
-from lplab.compression.state import LayerState
+from lplab.compression.compressor import (
+    AllGather,
+    Compressor,
+    Context,
+    Steps,
+    Transfer,
+    dense_mean,
+    element_count,
+    flat_gradient,
+)
+from lplab.compression.layer_state import LayerState
 
 
 @dataclass(frozen=True)

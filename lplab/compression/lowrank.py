@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lplab.compression import arrays
-from lplab.compression.averaging import divided
 from lplab.compression.compressor import (
     AllReduce,
     Compressor,
@@ -18,11 +17,12 @@ from lplab.compression.compressor import (
     Transfer,
     all_finite,
     corrected_gradient,
+    divided,
     element_count,
 )
 from lplab.compression.dense import Dense
-from lplab.compression.layer import LayerInfo
-from lplab.compression.state import LayerState
+from lplab.compression.layer_info import LayerInfo
+from lplab.compression.layer_state import LayerState
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Compiled loops of the selection: few passes over memory, the same bits as :mod:`lplab.compression.selection`.
+"""Compiled loops of AdaComp's selection and of common checks: few passes over memory, the bits of array operations.
 
 Magnitudes are compared as integers: positive floats and their bit patterns have the same order, and
 an integer maximum is vectorized, which a float maximum (NaN, signed zeros) is not.

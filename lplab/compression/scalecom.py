@@ -4,20 +4,23 @@ Each learner has a residual m (the paper's memory) and p = m + g. The leader of 
 largest |p| of each chunk and broadcasts their indices. All learners send their own p there, and an all-reduce sums
 them: the message does not grow with the number of learners. Residual: m ← (1 − β)·m + β·(p − sent). Where p was sent,
 (1 − β)·m remains: it is not set to zero.
+
+The message with the indices: for each chunk in order, ascending positions of the selected elements in it. A position is
+one byte for chunks of up to 256 elements, else two bytes, little-endian. Every chunk has as many of them as its learner
+selects; a last chunk that is shorter has one for each element. The length follows from the size of the layer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from lplab.compression import arrays
 from lplab.compression.arrays import single
-from lplab.compression.averaging import mean_at
 from lplab.compression.compressor import (
     AllReduce,
     Broadcast,
@@ -27,12 +30,12 @@ from lplab.compression.compressor import (
     Transfer,
     corrected_gradient,
     element_count,
+    mean_at,
 )
 from lplab.compression.dense import Dense
-from lplab.compression.layer import LayerInfo
-from lplab.compression.selection import largest_per_chunk
-from lplab.compression.state import LayerState
-from lplab.compression.wire import scalecom_wire
+from lplab.compression.largest import largest_per_chunk
+from lplab.compression.layer_info import LayerInfo
+from lplab.compression.layer_state import LayerState
 from lplab.compression.wire.values import bytes_per_value, check_wire, round_to_wire
 
 MAX_CHUNK = 2**16
@@ -99,9 +102,9 @@ class ScaleCom(Compressor):
         payload = None
         if context.leads:
             of_leader = corrected.reshape(-1, numel)[context.leader - context.rank]
-            payload = scalecom_wire.encode(largest_per_chunk(of_leader, chunk, self.m), chunk)
-        nbytes = scalecom_wire.size_of(numel, chunk, self.m)
-        decode = partial(scalecom_wire.decode, numel=numel, chunk=chunk, m=self.m)
+            payload = encode_indices(largest_per_chunk(of_leader, chunk, self.m), chunk)
+        nbytes = index_bytes(numel, chunk, self.m)
+        decode = partial(decode_indices, numel=numel, chunk=chunk, m=self.m)
         indices = yield Broadcast(payload, context.leader, nbytes, decode, device=xp.device(gradient))
         average_of = partial(mean_at, indices, numel, context.world)
         average = yield AllReduce(self._send(corrected, indices, state, context), self.wire, average_of)
@@ -138,8 +141,8 @@ class ScaleCom(Compressor):
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """Indices from the leader, values from all."""
         numel, chunk = element_count(shape), self._chunk()
-        values = scalecom_wire.count_of(numel, chunk, self.m) * bytes_per_value(self.wire)
-        indices = scalecom_wire.size_of(numel, chunk, self.m)
+        values = index_count(numel, chunk, self.m) * bytes_per_value(self.wire)
+        indices = index_bytes(numel, chunk, self.m)
         return (Transfer("broadcast", indices, paper_bytes=0), Transfer("sum", values))
 
     def _chunk(self) -> int:
@@ -157,3 +160,54 @@ def chunk_for(layer: LayerInfo) -> int:
     if layer.kind == "small":
         return 25
     return next(chunk for reuse, chunk in CHUNK_BY_WEIGHT_REUSE if layer.weight_reuse >= reuse)
+
+
+def position_bytes(chunk: int) -> int:
+    """Bytes of a position in a chunk: 1 for chunks of up to 256 elements, else 2."""
+    return 1 if chunk <= 256 else 2
+
+
+def index_count(numel: int, chunk: int, m: int = 1) -> int:
+    """The number of elements that a learner sends.
+
+    >>> index_count(1001, chunk=100), index_count(1001, chunk=100, m=2)
+    (11, 21)
+    """
+    return numel // chunk * m + min(m, numel % chunk)
+
+
+@cache  # each learner asks for it in each step
+def index_bytes(numel: int, chunk: int, m: int = 1) -> int:
+    """Bytes of the leader's message."""
+    return index_count(numel, chunk, m) * position_bytes(chunk)
+
+
+def encode_indices(indices: Any, chunk: int) -> Any:
+    """The leader's message, uint8, from ascending indices.
+
+    >>> encode_indices(np.array([7, 1005]), chunk=1000).tolist()
+    [7, 0, 5, 0]
+    """
+    return arrays.of(indices).unsigned_bytes(indices % chunk, position_bytes(chunk))
+
+
+def decode_indices(payload: Any, numel: int, chunk: int, m: int = 1) -> Any:
+    """The inverse of :func:`encode_indices`, int64.
+
+    Raises:
+        ValueError: the payload has another length, a position lies outside its chunk or is out of order.
+
+    >>> decode_indices(np.array([7, 0, 5, 0], np.uint8), numel=1010, chunk=1000).tolist()
+    [7, 1005]
+    """
+    need = index_bytes(numel, chunk, m)
+    if len(payload) != need:
+        raise ValueError(
+            f"{numel:,} elements in chunks of {chunk} need {need:,} bytes of indices; {len(payload):,} arrived"
+        )
+    xp = arrays.of(payload)
+    positions = xp.unsigned(payload, position_bytes(chunk))
+    indices = positions + xp.arange(len(positions), positions) // m * chunk
+    if (positions >= chunk).any() or (indices >= numel).any() or (indices[1:] <= indices[:-1]).any():
+        raise ValueError("these indices are damaged: a position lies outside its chunk, or is out of order")
+    return indices

@@ -11,7 +11,6 @@ import numpy as np
 
 from lplab.compression import arrays
 from lplab.compression.arrays import single
-from lplab.compression.averaging import dense_mean
 from lplab.compression.compressor import (
     AllGather,
     Compressor,
@@ -19,10 +18,11 @@ from lplab.compression.compressor import (
     Steps,
     Transfer,
     corrected_gradient,
+    dense_mean,
     element_count,
     flat_gradient,
 )
-from lplab.compression.state import LayerState
+from lplab.compression.layer_state import LayerState
 from lplab.compression.wire.bits import pack_signs, unpack_signs
 from lplab.compression.wire.values import scales
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from lplab.compression import arrays
 from lplab.compression.arrays import single
-from lplab.compression.averaging import mean_at, mean_of_messages
 from lplab.compression.compressor import (
     AllGather,
     AllReduce,
@@ -25,9 +24,11 @@ from lplab.compression.compressor import (
     corrected_gradient,
     element_count,
     flat_gradient,
+    mean_at,
+    mean_of_messages,
 )
-from lplab.compression.selection import top_k_indices
-from lplab.compression.state import LayerState
+from lplab.compression.largest import top_k_indices
+from lplab.compression.layer_state import LayerState
 from lplab.compression.wire.values import bytes_per_value, check_wire, from_bytes, round_to_wire, to_bytes
 
 INDEX_BYTES = 4

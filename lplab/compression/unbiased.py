@@ -8,18 +8,18 @@ from typing import Any, ClassVar
 
 from lplab.compression import arrays
 from lplab.compression.arrays import single
-from lplab.compression.averaging import dense_mean
 from lplab.compression.compressor import (
     AllGather,
     Compressor,
     Context,
     Steps,
     Transfer,
+    dense_mean,
     element_count,
     ensure_finite,
     flat_gradient,
 )
-from lplab.compression.state import LayerState
+from lplab.compression.layer_state import LayerState
 from lplab.compression.wire.bits import pack_fields, pack_trits, unpack_fields, unpack_trits
 from lplab.compression.wire.values import scales
 

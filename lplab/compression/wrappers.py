@@ -19,9 +19,9 @@ from lplab.compression.compressor import (
     flat_gradient,
 )
 from lplab.compression.dense import Dense
-from lplab.compression.exchange import steps_of
-from lplab.compression.layer import LayerInfo
-from lplab.compression.state import LayerState
+from lplab.compression.layer_info import LayerInfo
+from lplab.compression.layer_state import LayerState
+from lplab.compression.lockstep import steps_of
 
 
 @dataclass(frozen=True)

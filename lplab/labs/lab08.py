@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from lplab import datasets, figures
 from lplab.compression import AdaComp, Lossless
-from lplab.compression.selection import adacomp_select_arrays
+from lplab.compression.adacomp import adacomp_select_arrays
 from lplab.figures.adacomp_bins import MAX_HEIGHT
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
 from lplab.number_text import percent

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from lplab.checks import check_int
 from lplab.compression import Compressor, Dense
-from lplab.compression.settings import check_settings
+from lplab.compression.settings_check import check_settings
 from lplab.compression.sharded_weights import check_whole_bytes
-from lplab.parallel.gradients import Batch
+from lplab.parallel.learner_gradients import Batch
 
 
 @dataclass(frozen=True)

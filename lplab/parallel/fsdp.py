@@ -47,15 +47,12 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor, Shard
 
 from lplab import formats as F
-from lplab.compression import Compressor, Entry, TrafficLog, catalogue
-from lplab.compression.layer import info_of
+from lplab.compression import Compressor, Entry, TrafficLog, compressor_catalogue
+from lplab.compression.layer_info import info_of
 from lplab.compression.sharded_weights import check_whole_bytes, from_bytes, to_bytes
 from lplab.compression.tensors.operations import divided
-from lplab.parallel.averages import KEPT_ENTRIES, CompressedAverages, after_backward
-from lplab.parallel.collectives import ProcessGroupTransport
-from lplab.parallel.error_feedback import ErrorFeedbackState
-from lplab.parallel.layers import layer_infos
-from lplab.parallel.state_tensors import as_arrays, as_tensors
+from lplab.parallel.compressor_states import CompressorStates, as_arrays, as_tensors, layer_infos
+from lplab.parallel.process_group import KEPT_ENTRIES, CompressedAverages, ProcessGroupTransport, after_backward
 
 HOOKS = ("set_custom_all_gather", "set_custom_reduce_scatter", "set_all_reduce_hook")
 
@@ -113,8 +110,8 @@ class FSDPHook:
         self.averages: CompressedAverages | None = None
         if compressor is not None:
             broadcast_from_first(model, replicas)
-            compressor = catalogue.get(compressor) if isinstance(compressor, str) else compressor
-            states = ErrorFeedbackState(compressor, {name: infos[name] for name in kinds})
+            compressor = compressor_catalogue.get(compressor) if isinstance(compressor, str) else compressor
+            states = CompressorStates(compressor, {name: infos[name] for name in kinds})
             self.averages = CompressedAverages(
                 ProcessGroupTransport(replicas, ordered, device), states, seed, keep_ledger=True
             )

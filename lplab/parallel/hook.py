@@ -47,17 +47,14 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from lplab.compression import Compressor, catalogue
+from lplab.compression import Compressor, compressor_catalogue
 from lplab.compression.compressor import all_finite
-from lplab.compression.tensors.layers import trainable_parameters
+from lplab.compression.module_layers import trainable_parameters
 from lplab.compression.tensors.operations import divided
 from lplab.parallel.averaged_gradients import AveragedGradients
-from lplab.parallel.averages import CompressedAverages, after_backward
 from lplab.parallel.bucket_queue import BucketQueue
-from lplab.parallel.collectives import ProcessGroupTransport, own_group
-from lplab.parallel.error_feedback import ErrorFeedbackState, merge_ranks
-from lplab.parallel.layers import layer_infos
-from lplab.parallel.state_tensors import as_arrays, as_tensors
+from lplab.parallel.compressor_states import CompressorStates, as_arrays, as_tensors, layer_infos, merge_ranks
+from lplab.parallel.process_group import CompressedAverages, ProcessGroupTransport, after_backward, own_group
 
 
 class HookState(CompressedAverages):
@@ -122,7 +119,7 @@ class HookState(CompressedAverages):
         self._group = own_group(process_group) if overlap else None
         transport = ProcessGroupTransport(self._group if overlap else process_group, ordered, device)
         self.devices = {n: p.device for n, p in trained.items() if (p.is_cuda if on_device is None else on_device)}
-        states = ErrorFeedbackState(compressor, layer_infos(inner, example), self.devices)
+        states = CompressorStates(compressor, layer_infos(inner, example), self.devices)
         super().__init__(transport, states, seed, keep_ledger)
         self.names = {id(p): name for name, p in trained.items()}
         self.scaler = scaler
@@ -217,7 +214,7 @@ class HookState(CompressedAverages):
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         """Resume from :meth:`state_dict` of the same rank, or on any number of ranks from :meth:`portable_state_dict`.
 
-        The results of :func:`~lplab.parallel.error_feedback.merge_ranks` and of :meth:`checkpoint` are accepted, too.
+        The results of :func:`~lplab.parallel.merge_ranks` and of :meth:`checkpoint` are accepted, too.
 
         What an unfinished or failed step has left is forgotten, and so is the traffic log.
 
@@ -379,7 +376,9 @@ def ddp_hook(model: DistributedDataParallel, compressor: Compressor | str, **opt
         ValueError: an unknown name or setting.
         TypeError: as for :class:`HookState`.
     """
-    state = HookState(model, catalogue.get(compressor) if isinstance(compressor, str) else compressor, **options)
+    if isinstance(compressor, str):
+        compressor = compressor_catalogue.get(compressor)
+    state = HookState(model, compressor, **options)
     model.register_comm_hook(state, compress_hook)
     return state
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from lplab.parallel.settings import RunSettings
+from lplab.parallel.run_settings import RunSettings
 
 LINE_PREFIX = "lplab "
 SHUTDOWN_TIMEOUT = 10.0  # seconds for processes to end after SIGTERM

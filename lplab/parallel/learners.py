@@ -20,11 +20,9 @@ from torch import Tensor, nn
 from lplab.checks import check_int
 from lplab.compression import Compressor, NotFiniteError, TrafficLog, exchange
 from lplab.compression.computed_gradients import fit_a_block
-from lplab.compression.tensors.layers import trainable_parameters
-from lplab.parallel.error_feedback import ErrorFeedbackState, merge_ranks
-from lplab.parallel.gradients import ENGINES, Batch, LearnerGradients, Loss, learner_seed
-from lplab.parallel.layers import layer_infos
-from lplab.parallel.state_tensors import as_arrays, as_tensors
+from lplab.compression.module_layers import trainable_parameters
+from lplab.parallel.compressor_states import CompressorStates, as_arrays, as_tensors, layer_infos, merge_ranks
+from lplab.parallel.learner_gradients import ENGINES, Batch, LearnerGradients, Loss, learner_seed
 from lplab.parallel.uninterrupted import uninterrupted
 from lplab.training.loop.train_eval_mode import ensure_train_mode
 from lplab.training.loop.trainer import default_loss
@@ -110,7 +108,7 @@ class Learners:
         if kinds != ["float32"]:
             raise TypeError(f"learners train float32 parameters; those of this model: {', '.join(kinds) or 'none'}")
         infos = layer_infos(model, example)
-        self.states = [ErrorFeedbackState(compressor, infos) for _ in range(self.world)]
+        self.states = [CompressorStates(compressor, infos) for _ in range(self.world)]
         self._residual_bound = np.inf  # what no magnitude in a state exceeds
         self.optimizer = (optimizer or (lambda parameters: torch.optim.SGD(parameters, lr=0.1)))(model.parameters())
         self.ledger: TrafficLog | None = TrafficLog() if keep_ledger else None

@@ -27,7 +27,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from lplab.compression.compressor import all_finite
-from lplab.compression.exchange import Entry, TrafficLog
+from lplab.compression.lockstep import Entry, TrafficLog
 from lplab.compression.sharded_weights import (
     LEARNING_RATE,
     MOMENTUM,

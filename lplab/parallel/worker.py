@@ -21,9 +21,9 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from lplab.compression.compression_ratio import total_wire_bytes
-from lplab.parallel.gradients import learner_seed
 from lplab.parallel.hook import HookState, ddp_hook
-from lplab.parallel.settings import RunSettings
+from lplab.parallel.learner_gradients import learner_seed
+from lplab.parallel.run_settings import RunSettings
 from lplab.training.loop.trainer import default_error, default_loss
 
 LINE_PREFIX = "lplab "  # starts each line that is a report

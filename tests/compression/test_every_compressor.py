@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lplab import compression as C
-from lplab.compression.exchange import LayerRuns, collective_result, payload_bytes, results_here, run_in_lockstep
+from lplab.compression.lockstep import LayerRuns, collective_result, payload_bytes, results_here, run_in_lockstep
 
 ALL = {
     "dense": C.Dense(),

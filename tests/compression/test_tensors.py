@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from lplab import compression as C  # noqa: E402
 from lplab.compression import arrays  # noqa: E402
 from lplab.compression import tensors as of_tensors  # noqa: E402
-from lplab.compression.exchange import collective_result, payload_bytes, steps_of  # noqa: E402
+from lplab.compression.lockstep import collective_result, payload_bytes, steps_of  # noqa: E402
 from lplab.compression.tensors import has_tensor_steps, operations, tensor_state, tensor_steps  # noqa: E402
 from tests.compression.test_every_compressor import ALL, SHAPE, SIZES, overflowing  # noqa: E402
 

@@ -17,7 +17,7 @@ from lplab.compression import (
 )
 from lplab.compression.compressor import Context
 from lplab.compression.computed_gradients import ComputedGradients, learners_in_block
-from lplab.compression.exchange import LayerRuns, results_here, run_in_lockstep, steps_of
+from lplab.compression.lockstep import LayerRuns, results_here, run_in_lockstep, steps_of
 
 COMPRESSORS = [
     Dense(),

@@ -11,7 +11,7 @@ import pytest
 from lplab import widgets
 from lplab.claims import catalogue as claims
 from lplab.compression import Context, ScaleCom, exchange
-from lplab.compression.layer import LayerInfo
+from lplab.compression.layer_info import LayerInfo
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab09 import draw_choice, draw_similarity, sum_of_own_choices
 from lplab.exercises.lab09.leaders_choice import gradients, leaders_choice

@@ -8,7 +8,7 @@ from lplab import compression
 from lplab.hardware import precisions, workloads
 from lplab.hardware.traffic import tensors_of, traffic
 from lplab.hardware.workloads import Layer, Workload
-from lplab.parallel.layers import layer_infos
+from lplab.parallel.compressor_states import layer_infos
 from tests.hardware import networks
 
 COMPRESSORS = (*compression.names(), "powersgd:rank=4", "scalecom:chunk=112", "scalecom:small=compressed")

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from lplab.compression.compressor import Compressor, Context, Steps
-from lplab.compression.state import LayerState
+from lplab.compression.layer_state import LayerState
 from lplab.compression.tensors.operations import dtype_name, from_host
 
 SHARED = {"cpu"}  # devices whose tensors are arrays without a copy

@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from lplab.checks import check_int, check_number
-from lplab.compression.catalogue import get
 from lplab.compression.compressor import Compressor
+from lplab.compression.compressor_catalogue import get
 from lplab.compression.dgc import DGC
 from lplab.compression.signs import SignSGD
 
 if TYPE_CHECKING:
-    from lplab.parallel.gradients import Batch
+    from lplab.parallel.learner_gradients import Batch
     from lplab.training.loop.tasks import Task
 
 BACKENDS = ("gloo", "nccl")

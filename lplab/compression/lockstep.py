@@ -1,6 +1,8 @@
-"""Many learners in one process: run their generators in lockstep, compute their collectives, log their traffic.
+"""Generators of compressors run in lockstep, one collective at a time, with a log of their traffic.
 
-Values are summed in the order of ranks, from rank 0; a distributed run can use the same order.
+:func:`run_in_lockstep` is the only scheduler. :func:`exchange` runs one layer of all learners in this process. Between
+processes (``parallel/process_group.py``) each rank runs all layers of a bucket for its own learner. In one process
+values are summed in the order of ranks, from rank 0; a distributed run can use the same order.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from lplab.compression.compressor import (
     sum_of_ranks,
 )
 from lplab.compression.computed_gradients import ComputedGradients, fit_a_block
-from lplab.compression.state import LayerState, StackedState
+from lplab.compression.layer_state import LayerState, StackedState
 from lplab.compression.wire.values import BYTES_PER_VALUE
 
 
@@ -108,7 +110,7 @@ class TrafficLog:
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is found, and the step skipped
 def exchange(
     compressor: Compressor,
-    gradients: Sequence[np.ndarray],
+    gradients: Sequence[Any],
     states: Sequence[LayerState],
     *,
     step: int = 0,
@@ -147,7 +149,7 @@ def exchange(
     if isinstance(gradients, ComputedGradients):
         overwrite = False  # their memory is that of the next block
         if not compressor.takes_stacks:
-            gradients = gradients.arrays()
+            gradients = gradients.arrays()  # type: ignore[assignment]  # an array is a sequence, too
     if isinstance(gradients, np.ndarray):
         if compressor.takes_stacks and fit_a_block(gradients.nbytes):
             context = Context(0, world, step, layer, seed, overwrite, learners=world)
