@@ -38,6 +38,7 @@ ROUNDINGS = {mode: F.Rounding(mode) for mode in F.ROUNDINGS if mode != "stochast
 }
 SEEDS = (0, 1, 2**31 - 1)
 STEPS, WORLD = 20, 4
+KINDS = {C.Broadcast: "broadcast", C.AllReduce: "sum", C.AllGather: "gather"}  # in the hashes, whatever they are called
 
 OWN_FORMATS = {  # beside the catalogue, so that each field of a format has more than one value
     "float 5-2, fn": F.FloatFormat(5, 2, specials="fn"),
@@ -256,7 +257,7 @@ def _requests(compressor: C.Compressor, shape: tuple[int, ...], of_kind: Callabl
                 except StopIteration as stop:
                     averages.append(stop.value)
             for request in requests:
-                yield request.kind
+                yield KINDS[type(request)]
                 yield request.values if isinstance(request, C.AllReduce) else request.payload
             result = collective_result(requests) if requests else None
         yield from averages

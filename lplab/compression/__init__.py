@@ -2,7 +2,7 @@
 
 Each algorithm is written once, as a generator over one layer that requests collectives (``compressor.py``), for arrays
 of numpy and for tensors on any device (``arrays.py``). Read ``dense.py`` first, the shortest, then ``scalecom.py`` and
-``adacomp.py``. ``exchange.py`` runs many learners in one process; ``wire/`` holds the message formats.
+``adacomp.py``. ``lockstep.py`` runs many learners in one process; ``wire/`` holds the message formats.
 """
 
 from lplab.compression.adacomp import AdaComp

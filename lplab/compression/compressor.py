@@ -1,7 +1,7 @@
 """The protocol of compressors: an algorithm for one layer's gradient that requests collectives and performs none.
 
 The algorithm is a generator. It yields requests (:class:`Broadcast`, :class:`AllReduce`, :class:`AllGather`), is sent
-the results and returns the averaged gradient. Its caller runs many learners in one process (``exchange.py``) or passes
+the results and returns the averaged gradient. Its caller runs many learners in one process (``lockstep.py``) or passes
 the requests to a network: the same code runs in both, so the bits are the same.
 
 The algorithm is written once for arrays of numpy and for tensors of PyTorch on any device: what the two libraries do
@@ -124,7 +124,7 @@ class AllReduce:
         finish: as for a broadcast.
     """
 
-    kind: ClassVar[str] = "sum"
+    kind: ClassVar[str] = "all_reduce"
 
     values: np.ndarray
     wire: str = "fp32"
@@ -169,7 +169,7 @@ class Transfer:
     """The payload of one learner in a collective.
 
     Attributes:
-        kind: "broadcast" (by the leader only), "sum" (all-reduce) or "gather" (all-gather).
+        kind: "broadcast" (by the leader only), "all_reduce" or "gather" (all-gather).
         payload_bytes: size of the whole message.
         paper_bytes: the bytes of it that the algorithm's paper counts; None: all.
     """

@@ -33,7 +33,7 @@ class Dense(Compressor):
         ValueError: an unknown format.
 
     >>> Dense("fp16").plan((10,))
-    (Transfer(kind='sum', payload_bytes=20),)
+    (Transfer(kind='all_reduce', payload_bytes=20),)
     """
 
     takes_tensors: ClassVar[bool] = True
@@ -53,4 +53,4 @@ class Dense(Compressor):
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """All values."""
-        return (Transfer("sum", element_count(shape) * bytes_per_value(self.wire)),)
+        return (Transfer("all_reduce", element_count(shape) * bytes_per_value(self.wire)),)

@@ -56,7 +56,7 @@ class TrafficLog:
     20
     >>> ledger = TrafficLog(keep=2)
     >>> for step in range(9):
-    ...     ledger.append(Entry(step, "w", "sum", 0, 100))
+    ...     ledger.append(Entry(step, "w", "all_reduce", 0, 100))
     >>> len(ledger.entries), ledger.total(), ledger.total(step=8)
     (3, 900, 100)
     """
@@ -101,8 +101,8 @@ class TrafficLog:
     def with_older(self) -> list[Entry]:
         """The recent entries, behind one of step -1 for each sum of older ones.
 
-        >>> TrafficLog(older={("w", "sum", 0): 100}).with_older()
-        [Entry(step=-1, layer='w', kind='sum', rank=0, payload_bytes=100)]
+        >>> TrafficLog(older={("w", "all_reduce", 0): 100}).with_older()
+        [Entry(step=-1, layer='w', kind='all_reduce', rank=0, payload_bytes=100)]
         """
         return [*(Entry(-1, *key, nbytes) for key, nbytes in self.older.items()), *self.entries]
 
@@ -291,7 +291,7 @@ def run_in_lockstep(layers: Sequence[LayerRuns], perform: Perform, ledger: Traff
     Args:
         layers: with generators of the same algorithms on all ranks.
         perform: a function of the requests of each layer that goes on, to be read in turn; it returns their results. It
-            is called at least once, after all generators have begun.
+            is called at least once, after each layer has begun.
         ledger: receives an entry for each payload.
 
     Returns:
@@ -303,6 +303,7 @@ def run_in_lockstep(layers: Sequence[LayerRuns], perform: Perform, ledger: Traff
     """
     averages: list[Any] = [None] * len(layers)
     results: dict[int, Any] = dict.fromkeys(range(len(layers)))
+    begun = False
     while results:
         waiting = {}
         for i, result in results.items():
@@ -313,7 +314,8 @@ def run_in_lockstep(layers: Sequence[LayerRuns], perform: Perform, ledger: Traff
                 deque(requests, maxlen=0)  # the other generators end, too
             else:
                 waiting[i] = chain((first,), requests)
-        results = dict(zip(waiting, perform([*waiting.values()]), strict=True))
+        ended, begun = begun and not waiting, True
+        results = {} if ended else dict(zip(waiting, perform([*waiting.values()]), strict=True))
     for layer, average in zip(layers, averages, strict=True):
         if not all_finite(average):
             raise NotFiniteError(f"an average over {layer.context.world} learners is too large for float32")

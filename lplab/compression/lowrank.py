@@ -43,7 +43,7 @@ class PowerSGD(Compressor):
         ValueError: a rank below 1.
 
     >>> PowerSGD(rank=2).plan((100, 50))
-    (Transfer(kind='sum', payload_bytes=800), Transfer(kind='sum', payload_bytes=400))
+    (Transfer(kind='all_reduce', payload_bytes=800), Transfer(kind='all_reduce', payload_bytes=400))
     """
 
     takes_tensors: ClassVar[bool] = True
@@ -93,8 +93,8 @@ class PowerSGD(Compressor):
         """The two factors, float32."""
         rows, columns = _matrix(shape)
         return (
-            Transfer("sum", 4 * rows * self._rank(shape)),
-            Transfer("sum", 4 * columns * self._rank(shape)),
+            Transfer("all_reduce", 4 * rows * self._rank(shape)),
+            Transfer("all_reduce", 4 * columns * self._rank(shape)),
         )
 
 

@@ -143,7 +143,7 @@ class ScaleCom(Compressor):
         numel, chunk = element_count(shape), self._chunk()
         values = index_count(numel, chunk, self.m) * bytes_per_value(self.wire)
         indices = index_bytes(numel, chunk, self.m)
-        return (Transfer("broadcast", indices, paper_bytes=0), Transfer("sum", values))
+        return (Transfer("broadcast", indices, paper_bytes=0), Transfer("all_reduce", values))
 
     def _chunk(self) -> int:
         if self.chunk is None:

@@ -156,7 +156,7 @@ class RandomK(_Sparse):
         ValueError: a density outside (0, 1], an unknown format.
 
     >>> RandomK(0.01).plan((100, 100))
-    (Transfer(kind='sum', payload_bytes=400),)
+    (Transfer(kind='all_reduce', payload_bytes=400),)
     """
 
     takes_tensors: ClassVar[bool] = True
@@ -178,7 +178,9 @@ class RandomK(_Sparse):
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """Only the values."""
-        return (Transfer("sum", selected_count(self.density, element_count(shape)) * bytes_per_value(self.wire)),)
+        return (
+            Transfer("all_reduce", selected_count(self.density, element_count(shape)) * bytes_per_value(self.wire)),
+        )
 
 
 def _add_residual(gradient: Any, state: LayerState) -> Any:

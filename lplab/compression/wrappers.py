@@ -79,7 +79,7 @@ class WarmUp(WrappedCompressor):
 
     >>> from lplab.compression import ScaleCom
     >>> WarmUp(ScaleCom(chunk=100), dense_steps=50).plan((10_000,))[1]
-    Transfer(kind='sum', payload_bytes=400)
+    Transfer(kind='all_reduce', payload_bytes=400)
     """
 
     takes_tensors: ClassVar[bool] = True

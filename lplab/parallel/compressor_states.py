@@ -134,7 +134,7 @@ def _mean(arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def as_tensors(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """:meth:`error_feedback.CompressorStates.state_dict` with tensors in place of arrays; they share memory.
+    """:meth:`CompressorStates.state_dict` with tensors in place of arrays; they share memory.
 
     >>> as_tensors({"layers": {"w": {"residual": np.zeros(2, np.float32)}}})["layers"]["w"]["residual"]
     tensor([0., 0.])

@@ -233,7 +233,7 @@ class CompressedAverages:
                 agreed, rank = True, transport.first_rank_with(False)
                 if rank is not None:
                     raise NotFiniteError(f"a gradient is not finite on rank {rank}")
-            return transport.perform([request for [request] in requests])
+            return transport.perform([next(iter(of_layer)) for of_layer in requests])
 
         bucket = ", ".join(names)
         try:

@@ -353,7 +353,7 @@ BAD = {
     "negative step": lambda: C.Context(step=-1),
     "empty layer": lambda: C.LayerInfo("w", (0,)),
     "no positions": lambda: C.LayerInfo("w", (2,), weight_reuse=0),
-    "nobody": lambda: wire_bytes("sum", 1, 0),
+    "nobody": lambda: wire_bytes("all_reduce", 1, 0),
     "more than all": lambda: entropy_bound(1.5),
 }
 
