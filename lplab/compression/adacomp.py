@@ -103,8 +103,10 @@ class AdaComp(Compressor):
         """One all-gather of packed symbols."""
         length = self._bin()
         selected = self._select(flat_gradient(gradient, state), state, context)
-        ensure_finite(selected.scale, CORRECTED)  # the mean of the largest sums
-        if self.sign_of == "H":  # which may add the scale where else it is subtracted
+        # The scale is the mean of the largest sums: it is finite if they are.
+        ensure_finite(selected.scale, CORRECTED)
+        # The sign of H may add the scale to an element from which the sign of G would subtract it.
+        if self.sign_of == "H":
             ensure_finite(selected.residual, "the new residual")
         state.propose(residual=selected.residual)
         numel = element_count(gradient.shape)
@@ -176,7 +178,8 @@ def adacomp_select_arrays(residual: Any, gradient: Any, settings: AdaComp, bin: 
     limit = xp.repeat(maxima, bin)[:numel]
     signs = total if settings.sign_of == "G" else boosted
     sent = (abs(boosted) >= limit) & xp.where(limit > 0, signs != 0, settings.zero_bins == "all")
-    if settings.always_one:  # the first largest element of each bin that sends nothing and is not all zero
+    # The first largest element of each bin that sends nothing and is not all zero.
+    if settings.always_one:
         silent = (xp.bincount(xp.nonzero(sent) // bin, len(maxima)) == 0) & (maxima > 0)
         sent[largest_per_chunk(total, bin)[silent]] = True
     indices = xp.nonzero(sent)
@@ -200,7 +203,8 @@ def adacomp_select_compiled(
     switches = settings.sign_of == "G", settings.always_one, settings.zero_bins == "all"
     arguments = residual, gradient, extra, bin, *switches, new, maxima
     sent = numba_selection.select(*arguments, indices, negative)
-    if sent > indices.size:  # more than one in eight: the needed size is known only now
+    # More than one element in eight is sent: the needed size is known only now.
+    if sent > indices.size:
         indices, negative = np.empty(sent, np.int64), np.empty(sent, np.bool_)
         numba_selection.select(*arguments, indices, negative)
     indices, negative = indices[:sent], negative[:sent]

@@ -155,8 +155,8 @@ def sum_of_ranks(values: Iterable[Any]) -> Any:
     ranks = iter(values)
     first = next(ranks)
     total = arrays.of(first).copy(first)
-    for each in ranks:
-        total += each
+    for addend in ranks:
+        total += addend
     return total
 
 

@@ -42,7 +42,8 @@ class ComputedGradients(Sequence[np.ndarray]):
     def __getitem__(self, rank: Any) -> Any:
         rank = range(self.learners)[index(rank)]
         if rank not in self._ranks:
-            self._ranks = range(0)  # in case that the computation fails
+            # In case that the computation fails, no block is there.
+            self._ranks = range(0)
             ranks = self.block_of(rank)
             self._block = self.compute(ranks.start, ranks.stop)
             self._ranks = ranks

@@ -39,7 +39,8 @@ def _largest_per_row(rows: Any, m: int) -> Any:
     xp = arrays.of(rows)
     first = xp.arange(len(rows), rows) * rows.shape[1]
     if m == 1:
-        return rows.argmax(1) + first  # of equal values the first, as both libraries promise
+        # Of equal values argmax gives the first, as both libraries promise.
+        return rows.argmax(1) + first
     return (xp.sort_rows(xp.argsort_descending(rows)[:, :m]) + first[:, None]).reshape(-1)
 
 

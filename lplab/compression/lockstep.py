@@ -107,7 +107,8 @@ class TrafficLog:
         return [*(Entry(-1, *key, nbytes) for key, nbytes in self.older.items()), *self.entries]
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what overflows is found, and the step skipped
+# What overflows is found, and the step skipped.
+@np.errstate(over="ignore", invalid="ignore")
 def exchange(
     compressor: Compressor,
     gradients: Sequence[Any],
@@ -147,7 +148,8 @@ def exchange(
         raise ValueError(f"one state for each gradient is needed, got {len(gradients)} gradients, {len(states)} states")
     world, shape, leading = len(gradients), states[0].shape, range(0)
     if isinstance(gradients, ComputedGradients):
-        overwrite = False  # their memory is that of the next block
+        # The memory of a block is that of the next block.
+        overwrite = False
         if not compressor.takes_stacks:
             gradients = gradients.arrays()  # type: ignore[assignment]  # an array is a sequence, too
     if isinstance(gradients, np.ndarray):
@@ -155,8 +157,10 @@ def exchange(
             context = Context(0, world, step, layer, seed, overwrite, learners=world)
             run = compressor.steps(gradients, StackedState(states), context)
             return run_in_lockstep([LayerRuns(context, lambda _: run)], results_here, ledger)[0]
-        gradients = [gradients[rank, ...] for rank in range(world)]  # of a scalar parameter arrays, too, and no numbers
-    in_place &= compressor.takes_stacks  # another class may hand a gradient of its own to one that looks at it
+        # The ellipsis makes arrays, and no numbers, of the gradients of a scalar parameter.
+        gradients = [gradients[rank, ...] for rank in range(world)]
+    # A class that wraps another one may hand it values that the caller has not made sure of, such as a velocity.
+    in_place &= compressor.takes_stacks
     if [transfer.kind for transfer in compressor.plan(shape)[:1]] == [Broadcast.kind]:
         leader = step % world
         leading = gradients.block_of(leader) if isinstance(gradients, ComputedGradients) else range(leader, leader + 1)
@@ -172,7 +176,8 @@ def steps_of(compressor: Compressor, gradient: Any, state: Any, context: Context
     """The generator of a compressor for a gradient: an array, or a tensor with a state of tensors."""
     if isinstance(gradient, np.ndarray):
         return compressor.steps(gradient, state, context)
-    from lplab.compression.tensors import tensor_steps  # it needs PyTorch
+    # The module needs PyTorch.
+    from lplab.compression.tensors import tensor_steps
 
     return tensor_steps(compressor, gradient, state, context)
 
@@ -311,7 +316,8 @@ def run_in_lockstep(layers: Sequence[LayerRuns], perform: Perform, ledger: Traff
             first = next(requests)
             if isinstance(first, _End):
                 averages[i] = first.average
-                deque(requests, maxlen=0)  # the other generators end, too
+                # The other generators end, too.
+                deque(requests, maxlen=0)
             else:
                 waiting[i] = chain((first,), requests)
         ended, begun = begun and not waiting, True

@@ -128,7 +128,8 @@ class Lossless(Compressor):
         codec = CODECS[self.codec]()
         try:
             data = codec.decompress(payload.tobytes(), 4 * numel)
-        except Exception as error:  # each package has an error class of its own
+        # Each package has an error class of its own.
+        except Exception as error:
             raise ValueError(f"{self.codec} cannot read this message: {error}") from None
         if len(data) != 4 * numel:
             raise ValueError(f"{numel:,} values are {4 * numel:,} bytes; this message holds {len(data):,}")

@@ -80,7 +80,8 @@ class PowerSGD(Compressor):
         own = xp.product(matrix.T, p)
         residual = (matrix - xp.product(p, own.T)).reshape(-1) if self.error_feedback else state["residual"]
         if not all_finite(residual):
-            own[:] = np.nan  # so that the sum tells all learners
+            # The sum then tells all learners.
+            own[:] = np.nan
         total = yield AllReduce(own.reshape(-1))
         mean = divided(total, context.world).reshape(shape[1], rank)
         state.propose(residual=residual, q=mean)

@@ -176,7 +176,8 @@ def index_count(numel: int, chunk: int, m: int = 1) -> int:
     return numel // chunk * m + min(m, numel % chunk)
 
 
-@cache  # each learner asks for it in each step
+# Each learner asks for it in each step.
+@cache
 def index_bytes(numel: int, chunk: int, m: int = 1) -> int:
     """Bytes of the leader's message."""
     return index_count(numel, chunk, m) * position_bytes(chunk)

@@ -59,10 +59,10 @@ def decode(payload: Any, numel: int, wire: str = "fp32") -> tuple[Any, Any]:
     Raises:
         ValueError: the payload is not a whole number of elements, or an index is out of range or out of order.
     """
-    each = INDEX_BYTES + bytes_per_value(wire)
-    if not len(payload) or len(payload) % each:
-        raise ValueError(f"{len(payload)} bytes are no sparse message: each element has {each} bytes")
-    count = len(payload) // each
+    width = INDEX_BYTES + bytes_per_value(wire)
+    count, remainder = divmod(len(payload), width)
+    if not count or remainder:
+        raise ValueError(f"{len(payload)} bytes are no sparse message: each element has {width} bytes")
     indices = arrays.of(payload).unsigned(payload[: INDEX_BYTES * count], INDEX_BYTES)
     if indices[-1] >= numel or (indices[1:] <= indices[:-1]).any():
         raise ValueError("this sparse message is damaged: an index is out of range, or out of order")
@@ -74,7 +74,8 @@ def mean_of_sparse(numel: int, wire: str) -> Callable[[Sequence[Any]], Any]:
 
     def add(total: Any, payload: Any) -> None:
         indices, values = decode(payload, numel, wire)
-        total[indices] += values  # no index occurs twice in a message
+        # No index occurs twice in a message.
+        total[indices] += values
 
     return mean_of_messages(numel, add)
 
@@ -138,8 +139,8 @@ class TopK(_Sparse):
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """Index and value of each selected element."""
-        each = INDEX_BYTES + bytes_per_value(self.wire)
-        return (Transfer("gather", selected_count(self.density, element_count(shape)) * each),)
+        width = INDEX_BYTES + bytes_per_value(self.wire)
+        return (Transfer("gather", selected_count(self.density, element_count(shape)) * width),)
 
 
 @dataclass(frozen=True)

@@ -120,8 +120,8 @@ class QSGD(Compressor):
         squares = xp.cast(g, "float64") ** 2
         norms = xp.rounded_bucket_sums(squares, self.bucket, lambda total: xp.cast(xp.sqrt(total), "float32"))
         ensure_finite(norms, "the norms of the buckets")
-        each = xp.repeat(norms, self.bucket)[: len(g)]
-        ratio = abs(g) / xp.where(each > 0, each, 1) * single(self.levels)
+        norm = xp.repeat(norms, self.bucket)[: len(g)]
+        ratio = abs(g) / xp.where(norm > 0, norm, 1) * single(self.levels)
         random = _random(context, g)
         level = xp.cast(xp.floor(ratio + random).clip(max=self.levels), "int16")
         payload = xp.concatenate([xp.float_bytes(norms), pack_fields(level << 1 | (g < 0), self.width)])

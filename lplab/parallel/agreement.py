@@ -81,7 +81,8 @@ class InstrumentedLearners(Learners):
         self.agreements: list[Agreement] = []
 
     def _computes_when_read(self, name: str, nbytes: int) -> bool:
-        return False  # they are measured first, all of them
+        # All gradients are measured before they are exchanged.
+        return False
 
     def _exchange(self, results: LearnerGradients, ledger: TrafficLog) -> None:
         measured = [self._measure(results.gradients)] if (self.step + 1) % self.every == 0 else []
@@ -91,7 +92,8 @@ class InstrumentedLearners(Learners):
     def _measure(self, gradients: dict[str, Tensor]) -> Agreement:
         """The agreement over all sparse layers, from the gradients of this step and the residuals before it."""
         residuals: list[np.ndarray] = []
-        union = sent = different = 0  # elements of the union, of one learner, and of the leader's not in the sum's
+        # Elements of the union, of one learner, and of the leader's that are not in the selection from the sum.
+        union = sent = different = 0
         for name, gradient in gradients.items():
             if not self._is_sparse(name, gradient.ndim - 1):
                 continue
@@ -158,7 +160,8 @@ def cosine_distance(residuals: np.ndarray) -> float:
     unit, n = unit[norms > 0] / norms[norms > 0, None], np.count_nonzero(norms)
     if n < 2:
         return float("nan")
-    cosines = ((unit.sum(axis=0) ** 2).sum() - n) / (n * (n - 1))  # the mean over pairs, from the sum of all
+    # The mean over pairs, from the sum of all.
+    cosines = ((unit.sum(axis=0) ** 2).sum() - n) / (n * (n - 1))
     return float(1 - cosines)
 
 

@@ -72,7 +72,8 @@ class BucketQueue:
             with torch.cuda.device(buffer.device), torch.cuda.stream(self._streams[buffer.device]):
                 ready.wait()
                 self._run(exchange, buffer, future)
-        except Exception as error:  # of the device: _run itself raises none
+        # An error of the device: _run itself raises none.
+        except Exception as error:
             self.error = error
             _complete(future, buffer)
 

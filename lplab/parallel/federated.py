@@ -96,8 +96,10 @@ class FedAvg:
         self.settings = settings or FederatedSettings()
         self.ledger = TrafficLog()
         self._infos = layer_infos(model)
-        self._states: dict[int, CompressorStates] = {}  # of clients that have responded
-        self._gone: set[int] = set()  # clients that are not selected again
+        # Of clients that have responded.
+        self._states: dict[int, CompressorStates] = {}
+        # Clients that are not selected again.
+        self._gone: set[int] = set()
         self.number = 0
 
     def rounds(self, count: int) -> Iterator[FederatedRound]:

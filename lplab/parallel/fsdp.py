@@ -48,6 +48,7 @@ from torch.distributed.tensor import DTensor, Shard
 
 from lplab import formats as F
 from lplab.compression import Compressor, Entry, TrafficLog, compressor_catalogue
+from lplab.compression.compressor import sum_of_ranks
 from lplab.compression.layer_info import info_of
 from lplab.compression.sharded_weights import check_whole_bytes, from_bytes, to_bytes
 from lplab.compression.tensors.operations import divided
@@ -188,7 +189,8 @@ class FSDPHook:
         """After the backward pass: commit or skip the step, for which all groups need gradients."""
         averages, seen = self._with_state(), set(self._seen)
         self._seen.clear()
-        if not seen:  # the error of a group has ended the pass
+        # The error of a group has ended the pass.
+        if not seen:
             return
         missing = [
             name for name, parts in self.groups.items() if any(part.trained for part in parts) and name not in seen
@@ -262,9 +264,7 @@ class OrderedReduceScatter:
         received = torch.empty_like(input_tensor)
         dist.all_to_all_single(received, input_tensor, group=group)
         rows = received.view(dist.get_world_size(group), -1)
-        total = rows[0].clone()
-        for row in rows[1:]:
-            total += row
+        total = sum_of_ranks(rows)
         output_tensor.copy_(divided(total, len(rows)) if op == dist.ReduceOp.AVG else total)
         self.log((input_tensor.numel() - output_tensor.numel()) * input_tensor.element_size())
 

@@ -109,7 +109,8 @@ class Learners:
             raise TypeError(f"learners train float32 parameters; those of this model: {', '.join(kinds) or 'none'}")
         infos = layer_infos(model, example)
         self.states = [CompressorStates(compressor, infos) for _ in range(self.world)]
-        self._residual_bound = np.inf  # what no magnitude in a state exceeds
+        # What no magnitude in a state exceeds.
+        self._residual_bound = np.inf
         self.optimizer = (optimizer or (lambda parameters: torch.optim.SGD(parameters, lr=0.1)))(model.parameters())
         self.ledger: TrafficLog | None = TrafficLog() if keep_ledger else None
         self.step = 0
@@ -163,8 +164,10 @@ class Learners:
         # Where it is sure that no learner makes all skip the step, nothing has to be kept to undo it.
         in_place = bool(results.products) and self._is_small(results.bound())
         if not in_place:
-            self._residual_bound = np.inf  # to be looked up when it is needed
-        self.model.zero_grad()  # of what was frozen since, or of a step that was skipped
+            # It is looked up when it is needed.
+            self._residual_bound = np.inf
+        # Parameters may have been frozen since, or the last step skipped.
+        self.model.zero_grad()
         for name, parameter in trained.items():
             states = [state.states[name] for state in self.states]
             product = results.products.get(name)

@@ -41,7 +41,8 @@ def own_group(group: Any = None) -> Any:
     """
     backend = dist.get_backend(group)
     device = torch.device("cuda" if backend == "nccl" else "cpu")
-    options = getattr((group or dist.group.WORLD)._get_backend(device), "options", None)  # some back ends have none
+    # Some back ends have no options.
+    options = getattr((group or dist.group.WORLD)._get_backend(device), "options", None)
     settings = {"backend": backend, "timeout": getattr(options, "_timeout", None)}
     if group is None or group is dist.group.WORLD:
         return dist.new_group(**settings)
@@ -125,7 +126,8 @@ class ProcessGroupTransport:
         for wire in dict.fromkeys(request.wire for request in requests):
             indices = [i for i, request in enumerate(requests) if request.wire == wire]
             values = [torch.as_tensor(requests[i].values).to(self.device, operations.DTYPES[wire]) for i in indices]
-            total = torch.cat(values)  # a copy, into which the sum is written
+            # A copy, into which the sum is written.
+            total = torch.cat(values)
             dist.all_reduce(total, group=self.group)
             if not all_finite(total):
                 raise NotFiniteError(f"a sum over {self.world} ranks is too large for {wire}")
@@ -278,4 +280,5 @@ def after_backward(work: Callable[[], None]) -> None:
     For hooks of the last bucket: DistributedDataParallel queues a callback of its own after it, FSDP before it.
     """
     queue = torch.autograd.Variable._execution_engine.queue_callback
-    queue(lambda: queue(work))  # the inner one is later than all that are queued by then
+    # The inner callback is later than all that are queued by then.
+    queue(lambda: queue(work))

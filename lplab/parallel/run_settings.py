@@ -121,7 +121,8 @@ class RunSettings:
         learning_rate, options = task.lr if self.lr is None else self.lr, dict(task.options)
         if self.momentum is not None:
             options["momentum"] = self.momentum
-        elif isinstance(self.make_compressor(), OWN_MOMENTUM):  # else momentum would be applied twice
+        # Momentum would be applied twice.
+        elif isinstance(self.make_compressor(), OWN_MOMENTUM):
             options.pop("momentum", None)
         kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
         return kinds[task.optimizer](parameters, lr=learning_rate, **options)

@@ -36,7 +36,8 @@ def main(arguments: list[str]) -> None:
     dist.init_process_group(settings.backend)
     try:
         train(settings)
-        dist.barrier()  # end together: a rank whose peers have closed their connections may be aborted
+        # All ranks end together: one whose peers have closed their connections may be aborted.
+        dist.barrier()
     finally:
         dist.destroy_process_group()
 
@@ -64,7 +65,8 @@ def train(settings: RunSettings) -> None:
 
 def _report_step(state: HookState, step: int, loss: torch.Tensor, applied: bool) -> None:
     """Rank 0 prints the mean loss and the bytes of this step; all ranks take part in the sum."""
-    assert state.ledger is not None  # train() keeps it
+    # train() keeps the log.
+    assert state.ledger is not None
     world, sent = dist.get_world_size(), state.ledger.entries
     numbers = [loss.item(), state.ledger.total(step=step), total_wire_bytes(sent, world)]
     own = torch.tensor(numbers, dtype=torch.float64, device=loss.device)

@@ -13,7 +13,7 @@ from lplab import compression as C  # noqa: E402
 from lplab.compression import arrays  # noqa: E402
 from lplab.compression import tensors as of_tensors  # noqa: E402
 from lplab.compression.lockstep import collective_result, payload_bytes, steps_of  # noqa: E402
-from lplab.compression.tensors import has_tensor_steps, operations, tensor_state, tensor_steps  # noqa: E402
+from lplab.compression.tensors import operations, tensor_state, tensor_steps  # noqa: E402
 from tests.compression.test_every_compressor import ALL, SHAPE, SIZES, overflowing  # noqa: E402
 
 CUDA = pytest.param("cuda", marks=pytest.mark.cuda)
@@ -331,7 +331,7 @@ def test_a_class_derived_from_a_compressor_runs_on_the_host(draw):
         def _select(self, gradient, state, context):
             return super()._select(2 * gradient, state, context)
 
-    assert has_tensor_steps(C.AdaComp(50)) and not has_tensor_steps(Doubled(50))
+    assert C.AdaComp.takes_tensors and not Doubled.takes_tensors
     compare(Doubled(bin=50), several(draw, SHAPE, world=2), "cpu")
 
 

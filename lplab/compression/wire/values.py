@@ -75,8 +75,8 @@ def scales(payload: Any, count: int, signed: bool = True) -> Any:
     if len(payload) < 4 * count:
         raise ValueError(f"this message begins with {4 * count} bytes of float32; only {len(payload)} arrived")
     xp = arrays.of(payload)
-    found = xp.floats(payload[: 4 * count])
-    if not (xp.isfinite(found) & (signed | (found >= 0))).all():
+    values = xp.floats(payload[: 4 * count])
+    if not (xp.isfinite(values) & (signed | (values >= 0))).all():
         what = "a scale is not finite" if signed else "a scale is negative or not finite"
         raise ValueError(f"this message is damaged: {what}")
-    return found
+    return values
