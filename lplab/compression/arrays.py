@@ -5,9 +5,9 @@ A compressor is written once, for arrays and for tensors on any device. What bot
 returns this module for an array and :mod:`lplab.compression.tensors.operations` for a tensor. Both modules have the
 same functions with the same results, bit for bit.
 
-The package array-api-compat is not used. It has a dozen of the functions here, such as ``repeat`` and ``nonzero``, which
-are one line each. The others are in no standard: bytes and packed bits, bins, insertions, sums that have the same bits
-in any order, checks in one pass. A line in each module is less than one more dependency of every installation.
+The package array-api-compat is not used. It has a dozen of the functions here, such as ``repeat`` and ``nonzero``: each
+is one line. The others are in no standard: bytes and packed bits, bins, insertions, sums that have the same bits in any
+order, checks in one pass. A line in each module is less than one more dependency of every installation.
 
 Where numba is installed, large arrays take the loops of ``numba_selection.py``: fewer passes over memory, the same
 bits.

@@ -102,6 +102,25 @@ def test_tensors_that_are_taken_for_arrays_have_their_bits(name, draw, shared):
     compare(ALL[name], several(draw, SHAPE, world=3), "cpu")
 
 
+@pytest.mark.parametrize("name", [name for name, compressor in ALL.items() if compressor.takes_tensors])
+def test_no_gradient_passes_through_the_host(name, draw, monkeypatch):
+    """Except the small factor that PowerSGD makes orthonormal there, and sums that could round either way."""
+    sizes, shape = [], (3, 4000)
+
+    def recorded(to_host):
+        return lambda x, *options: (sizes.append(x.numel()), to_host(x, *options))[1]
+
+    for call in ("cpu", "numpy", "tolist"):
+        monkeypatch.setattr(torch.Tensor, call, recorded(getattr(torch.Tensor, call)))
+    states = [tensor_state(ALL[name], shape, "cpu") for _ in range(2)]
+    monkeypatch.setattr(operations, "product", torch.matmul)  # on a CPU it is numpy's
+    for step in range(2):
+        C.exchange(ALL[name], [torch.from_numpy(draw(shape, seed=rank)) for rank in range(2)], states, step=step)
+        for state in states:
+            state.commit()
+    assert max(sizes, default=0) <= (2 * 3 if name == "powersgd" else 0)
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_any_shape(name, draw):
     for shape in [(1,), (7,), (51,), (3, 17), (2, 3, 5, 5), (1000,)]:
