@@ -75,7 +75,7 @@ from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult
 from lplab.compression.compressor import divided
 from lplab.compression.compressor import AllReduce, Compressor, Transfer
-from lplab.compression.wire.values import round_to_wire
+from lplab.compression import arrays
 from lplab.exercises.model.exercise import Example, Exercise, mistake
 from lplab.exercises.model.forms import Number
 from lplab.widgets.explorer_base import Explorer

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+from lplab.compression import arrays
 from lplab.compression.compressor import (
     AllReduce,
     Compressor,
@@ -18,7 +19,7 @@ from lplab.compression.compressor import (
     flat_gradient,
 )
 from lplab.compression.layer_state import LayerState
-from lplab.compression.wire.values import bytes_per_value, check_wire, round_to_wire
+from lplab.compression.wire.values import bytes_per_value, check_wire
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Dense(Compressor):
 
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
         """One all-reduce."""
-        values = round_to_wire(flat_gradient(gradient, state), self.wire)
+        values = arrays.of(gradient).round_to_wire(flat_gradient(gradient, state), self.wire)
         average = yield AllReduce(values, self.wire, partial(divided, divisor=context.world))
         return average.reshape(state.shape)
 

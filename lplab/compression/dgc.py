@@ -23,7 +23,7 @@ from lplab.compression.compressor import (
 from lplab.compression.largest import top_k_indices
 from lplab.compression.layer_state import LayerState
 from lplab.compression.sparse import TopK, check_density, encode, mean_of_sparse, selected_count
-from lplab.compression.wire.values import check_wire, round_to_wire
+from lplab.compression.wire.values import check_wire
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class DGC(Compressor):
         v = state["residual"] + u + g if self.nesterov else state["residual"] + u
         ensure_finite(v, "the sum of velocities")
         indices = top_k_indices(v, selected_count(self.density_at(context.step), len(v)))
-        sent = round_to_wire(v[indices], self.wire)
+        sent = arrays.of(v).round_to_wire(v[indices], self.wire)
         v[indices] -= sent
         if self.masking:
             u[indices] = 0

@@ -36,7 +36,7 @@ from lplab.compression.dense import Dense
 from lplab.compression.largest import largest_per_chunk
 from lplab.compression.layer_info import LayerInfo
 from lplab.compression.layer_state import LayerState
-from lplab.compression.wire.values import bytes_per_value, check_wire, round_to_wire
+from lplab.compression.wire.values import bytes_per_value, check_wire
 
 MAX_CHUNK = 2**16
 CHUNK_BY_WEIGHT_REUSE = ((197, 25), (128, 50), (1, 400))  # (least weight_reuse, elements in a chunk)
@@ -124,7 +124,7 @@ class ScaleCom(Compressor):
             sent = xp.take_sent(corrected, indices)
         else:
             selected = xp.take(corrected, indices)
-            sent = round_to_wire(selected, self.wire)
+            sent = xp.round_to_wire(selected, self.wire)
             corrected[..., indices] = selected - sent
         if self.beta != 1:
             residual = state["residual"]

@@ -29,7 +29,7 @@ from lplab.compression.compressor import (
 )
 from lplab.compression.largest import top_k_indices
 from lplab.compression.layer_state import LayerState
-from lplab.compression.wire.values import bytes_per_value, check_wire, from_bytes, round_to_wire, to_bytes
+from lplab.compression.wire.values import bytes_per_value, check_wire, from_bytes
 
 INDEX_BYTES = 4
 
@@ -50,7 +50,7 @@ def encode(indices: Any, values: Any, wire: str = "fp32") -> Any:
     [2, 1, 0, 0, 0, 0, 128, 63]
     """
     xp = arrays.of(indices)
-    return xp.concatenate([xp.unsigned_bytes(indices, INDEX_BYTES), to_bytes(values, wire)])
+    return xp.concatenate([xp.unsigned_bytes(indices, INDEX_BYTES), xp.float_bytes(values, wire)])
 
 
 def decode(payload: Any, numel: int, wire: str = "fp32") -> tuple[Any, Any]:
@@ -130,7 +130,7 @@ class TopK(_Sparse):
         """One all-gather of indices and values."""
         corrected = _add_residual(gradient, state)
         indices = top_k_indices(corrected, selected_count(self.density, len(corrected)))
-        sent = round_to_wire(corrected[indices], self.wire)
+        sent = arrays.of(corrected).round_to_wire(corrected[indices], self.wire)
         if self.error_feedback:
             corrected[indices] -= sent
             state.propose(residual=corrected)
@@ -168,9 +168,10 @@ class RandomK(_Sparse):
         numel = len(corrected)
         k = selected_count(self.density, numel)
         drawn = np.sort(context.shared_rng().choice(numel, k, replace=False, shuffle=False))
-        indices = arrays.of(gradient).from_host(drawn, gradient)
+        xp = arrays.of(gradient)
+        indices = xp.from_host(drawn, gradient)
         values = corrected[indices] if self.error_feedback else corrected[indices] * single(numel / k)
-        sent = round_to_wire(values, self.wire)
+        sent = xp.round_to_wire(values, self.wire)
         if self.error_feedback:
             corrected[indices] -= sent
             state.propose(residual=corrected)

@@ -24,11 +24,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from lplab.compression import Context, TrafficLog
+from lplab.compression import Context, TrafficLog, arrays
 from lplab.compression.compressor import AllGather, AllReduce, Broadcast, NotFiniteError, Request, all_finite
 from lplab.compression.lockstep import LayerRuns, collective_result, payload_bytes, run_in_lockstep, steps_of
 from lplab.compression.tensors import operations
-from lplab.compression.wire.values import from_bytes, to_bytes
+from lplab.compression.wire.values import from_bytes
 from lplab.parallel.compressor_states import CompressorStates
 
 KEPT_ENTRIES = 20_000  # of the traffic log, some 5 MB; ResNet-50 has 322 in a step
@@ -106,7 +106,7 @@ class ProcessGroupTransport:
         dist.broadcast(buffer, dist.get_global_rank(self.group or dist.group.WORLD, source), self.group)
         payloads = buffer.split(sizes)
         return [
-            request.finish(operations.host(payload) if request.device is None else payload.to(request.device))
+            request.finish(payload.cpu().numpy() if request.device is None else payload.to(request.device))
             for request, payload in zip(requests, payloads, strict=True)
         ]
 
@@ -114,7 +114,9 @@ class ProcessGroupTransport:
         return self._ordered_sums(requests) if self.ordered else self._reduced_sums(requests)
 
     def _ordered_sums(self, requests: Sequence[Any]) -> list[Any]:
-        payload = torch.cat([self._sent(to_bytes(request.values, request.wire)) for request in requests])
+        payload = torch.cat(
+            [self._sent(arrays.of(request.values).float_bytes(request.values, request.wire)) for request in requests]
+        )
         sizes = [payload_bytes(request) for request in requests]
         rows = [row.split(sizes) for row in self.gather(payload, [len(payload)] * self.world)]
         columns = zip(*rows, strict=True)
@@ -129,9 +131,10 @@ class ProcessGroupTransport:
             # A copy, into which the sum is written.
             total = torch.cat(values)
             dist.all_reduce(total, group=self.group)
-            if not all_finite(total):
+            summed = total.float()
+            if not all_finite(_received(summed, requests[indices[0]].values)):
                 raise NotFiniteError(f"a sum over {self.world} ranks is too large for {wire}")
-            for i, part in zip(indices, total.float().split([len(one) for one in values]), strict=True):
+            for i, part in zip(indices, summed.split([len(one) for one in values]), strict=True):
                 results[i] = requests[i].finish(_received(part, requests[i].values))
         return results
 
@@ -151,7 +154,7 @@ class ProcessGroupTransport:
 
 def _received(tensor: Tensor, like: Any) -> Any:
     """A tensor as what its request holds: an array, or a tensor on its device."""
-    return operations.host(tensor) if isinstance(like, np.ndarray) else tensor.to(like.device)
+    return tensor.cpu().numpy() if isinstance(like, np.ndarray) else tensor.to(like.device)
 
 
 def _ordered_sum(request: AllReduce, payloads: Sequence[Tensor]) -> Any:

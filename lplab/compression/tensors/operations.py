@@ -228,7 +228,9 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
 
 def round_to_wire(x: Tensor, wire: str) -> Tensor:
-    """float32 rounded to "fp16" or "bf16", nearest even, and clipped to the largest number of the format."""
+    """The float32 values that arrive: rounded to nearest even, and clipped to the largest number of the format."""
+    if wire == "fp32":
+        return x
     most = float(formats.get(wire).max)
     return x.clamp(-most, most).to(DTYPES[wire]).float()
 

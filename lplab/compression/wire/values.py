@@ -29,28 +29,8 @@ def bytes_per_value(wire: str) -> int:
     return BYTES_PER_VALUE[check_wire(wire)]
 
 
-def round_to_wire(values: Any, wire: str) -> Any:
-    """The float32 values that arrive: rounded to nearest even, and clipped to the largest number of the format.
-
-    >>> import numpy as np
-    >>> round_to_wire(np.array([1.001, 1e6], np.float32), "fp16").tolist()
-    [1.0009765625, 65504.0]
-    """
-    return values if check_wire(wire) == "fp32" else arrays.of(values).round_to_wire(values, wire)
-
-
-def to_bytes(values: Any, wire: str) -> Any:
-    """Values that :func:`round_to_wire` returned, as uint8.
-
-    >>> import numpy as np
-    >>> to_bytes(np.array([1.0], np.float32), "bf16").tolist()
-    [128, 63]
-    """
-    return arrays.of(values).float_bytes(values, check_wire(wire))
-
-
 def from_bytes(payload: Any, wire: str, count: int) -> Any:
-    """The inverse of :func:`to_bytes`, float32.
+    """The values of a message, float32: the inverse of ``float_bytes`` of :mod:`lplab.compression.arrays`.
 
     Raises:
         ValueError: the length is not that of ``count`` values.
