@@ -73,9 +73,8 @@ from lplab import figures
 from lplab import formats as F
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import CheckResult
-from lplab.compression.compressor import divided
-from lplab.compression.compressor import AllReduce, Compressor, Transfer
 from lplab.compression import arrays
+from lplab.compression.compressor import AllReduce, Compressor, Transfer, divided
 from lplab.exercises.model.exercise import Example, Exercise, mistake
 from lplab.exercises.model.forms import Number
 from lplab.widgets.explorer_base import Explorer

@@ -114,9 +114,8 @@ class ProcessGroupTransport:
         return self._ordered_sums(requests) if self.ordered else self._reduced_sums(requests)
 
     def _ordered_sums(self, requests: Sequence[Any]) -> list[Any]:
-        payload = torch.cat(
-            [self._sent(arrays.of(request.values).float_bytes(request.values, request.wire)) for request in requests]
-        )
+        messages = [arrays.of(request.values).float_bytes(request.values, request.wire) for request in requests]
+        payload = torch.cat([self._sent(message) for message in messages])
         sizes = [payload_bytes(request) for request in requests]
         rows = [row.split(sizes) for row in self.gather(payload, [len(payload)] * self.world)]
         columns = zip(*rows, strict=True)
@@ -241,15 +240,19 @@ class CompressedAverages:
             return transport.perform([next(iter(of_layer)) for of_layer in requests])
 
         bucket = ", ".join(names)
+        bad = [name for name, gradient in zip(names, gradients, strict=True) if not all_finite(gradient)]
         try:
+            if bad:
+                raise NotFiniteError(f"the gradient of {', '.join(bad)}")
             averages = run_in_lockstep(layers, perform, sent)
         except NotFiniteError as problem:
             if agreed:
                 raise NotFiniteError(f"{problem}, in the bucket {bucket}") from None
             transport.first_rank_with(True)
-            bad = [name for name, gradient in zip(names, gradients, strict=True) if not all_finite(gradient)]
-            made = f"what {self.states.compressors[problem.layer or '']!r} makes of the gradient of {problem.layer}"
-            which = f"the gradient of {', '.join(bad)}" if bad else made
+            name = problem.layer
+            which = (
+                problem if name is None else f"what {self.states.compressors[name]!r} makes of the gradient of {name}"
+            )
             raise NotFiniteError(f"{which} on rank {transport.rank}") from None
         if self.ledger is not None:
             for entry in sent.entries:
