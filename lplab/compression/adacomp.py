@@ -64,6 +64,7 @@ class AdaComp(Compressor):
     """
 
     takes_tensors: ClassVar[bool] = True
+    state_names = ("residual",)
 
     bin: int | None = None
     scale_factor: float = 2.0
@@ -95,12 +96,8 @@ class AdaComp(Compressor):
             return Dense()
         return self if self.bin is not None else replace(self, bin=BIN_BY_KIND.get(layer.kind, 500))
 
-    def init(self, shape: Sequence[int]) -> LayerState:
-        """A residual of zeros."""
-        return LayerState(shape, residual=np.zeros(element_count(shape), np.float32))
-
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
-        """One all-gather of packed symbols."""
+        """Average with one all-gather of packed symbols."""
         length = self._bin()
         selected = self._select(flat_gradient(gradient, state), state, context)
         # The scale is the mean of the largest sums: it is finite if they are.

@@ -84,7 +84,7 @@ def flat(x: np.ndarray) -> np.ndarray:
 
 
 def copy(x: np.ndarray) -> np.ndarray:
-    """Memory of its own."""
+    """A copy in memory of its own."""
     return x.copy()
 
 
@@ -137,7 +137,7 @@ def take(x: np.ndarray, indices: np.ndarray) -> np.ndarray:
 
 
 def take_sent(x: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """:func:`take`, and zeros remain: the elements are sent without rounding.
+    """Take the elements at some places of the last dimension, and leave zeros there: they are sent without rounding.
 
     >>> x = np.array([1, 2, 3], np.float32)
     >>> take_sent(x, np.array([0, 2])).tolist(), x.tolist()
@@ -175,7 +175,7 @@ def bincount(numbers: np.ndarray, bins: int) -> np.ndarray:
 
 
 def repeat(x: np.ndarray, times: int) -> np.ndarray:
-    """Each element so many times in a row."""
+    """Each element ``times`` times in a row."""
     return np.repeat(x, times)
 
 

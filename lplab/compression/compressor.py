@@ -208,9 +208,14 @@ class Compressor(ABC):
         """The compressor for one layer: itself, unless its settings depend on the layer."""
         return self
 
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The arrays of a layer's state, float32 [numel], which are zeros before the first step."""
+        return ()
+
     def init(self, shape: Sequence[int]) -> LayerState:
         """The state of one layer of one learner before the first step."""
-        return LayerState(shape)
+        return LayerState(shape, **{name: np.zeros(element_count(shape), np.float32) for name in self.state_names})
 
     @abstractmethod
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:

@@ -47,11 +47,11 @@ class Dense(Compressor):
         check_wire(self.wire)
 
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
-        """One all-reduce."""
+        """Average with one all-reduce of all values."""
         values = arrays.of(gradient).round_to_wire(flat_gradient(gradient, state), self.wire)
         average = yield AllReduce(values, self.wire, partial(divided, divisor=context.world))
         return average.reshape(state.shape)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
-        """All values."""
+        """One all-reduce of all values."""
         return (Transfer("all_reduce", element_count(shape) * bytes_per_value(self.wire)),)

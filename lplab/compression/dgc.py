@@ -16,7 +16,6 @@ from lplab.compression.compressor import (
     Context,
     Steps,
     Transfer,
-    element_count,
     ensure_finite,
     flat_gradient,
 )
@@ -50,6 +49,7 @@ class DGC(Compressor):
     """
 
     takes_tensors: ClassVar[bool] = True
+    state_names = ("velocity", "residual")
 
     density: float = 0.001
     momentum: float = 0.9
@@ -73,13 +73,8 @@ class DGC(Compressor):
         """The share of the elements that is sent in a step."""
         return self.warm_up[step] if step < len(self.warm_up) else self.density
 
-    def init(self, shape: Sequence[int]) -> LayerState:
-        """Velocity u and residual v of zeros."""
-        u, v = (np.zeros(element_count(shape), np.float32) for _ in range(2))
-        return LayerState(shape, velocity=u, residual=v)
-
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
-        """One all-gather of indices and values."""
+        """Average with one all-gather of indices and values."""
         g, mu = self._clipped(flat_gradient(gradient, state), context.world), single(self.momentum)
         u = (state["velocity"] + g) * mu if self.nesterov else state["velocity"] * mu + g
         v = state["residual"] + u + g if self.nesterov else state["residual"] + u

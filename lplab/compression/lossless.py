@@ -138,7 +138,7 @@ class Lossless(Compressor):
         return in_order.reshape(-1).view("<f4").astype(np.float32)
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
-        """One all-gather."""
+        """Average with one all-gather of messages."""
         payload = self.encode(flat_gradient(gradient, state))
         average = yield AllGather(payload, dense_mean(gradient.size, self.decode))
         return average.reshape(gradient.shape)

@@ -69,7 +69,7 @@ class PowerSGD(Compressor):
         return LayerState(shape, residual=np.zeros(rows * columns, np.float32), q=q.astype(np.float32))
 
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
-        """Two all-reduces."""
+        """Average with one all-reduce for each of the two factors."""
         xp, shape, rank = arrays.of(gradient), _matrix(gradient.shape), self._rank(gradient.shape)
         matrix = corrected_gradient(gradient, state).reshape(shape)
         q = state["q"] if self.warm_start else xp.zeros(shape[1] * rank, gradient).reshape(shape[1], rank)
@@ -91,7 +91,7 @@ class PowerSGD(Compressor):
         return min(self.rank, *_matrix(shape))
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
-        """The two factors, float32."""
+        """Two all-reduces, of the factors in float32."""
         rows, columns = _matrix(shape)
         return (
             Transfer("all_reduce", 4 * rows * self._rank(shape)),

@@ -65,6 +65,7 @@ class ScaleCom(Compressor):
     """
 
     takes_tensors: ClassVar[bool] = True
+    state_names = ("residual",)
     takes_stacks: ClassVar[bool] = True
 
     chunk: int | None = None
@@ -91,12 +92,8 @@ class ScaleCom(Compressor):
             return Dense()
         return self if self.chunk is not None else replace(self, chunk=chunk_for(layer))
 
-    def init(self, shape: Sequence[int]) -> LayerState:
-        """A residual of zeros."""
-        return LayerState(shape, residual=np.zeros(element_count(shape), np.float32))
-
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
-        """A broadcast of indices by the leader, then an all-reduce."""
+        """Average with a broadcast of indices by the leader, then an all-reduce of values."""
         xp, numel, chunk = arrays.of(gradient), element_count(state.shape), self._chunk()
         corrected = self._corrected(gradient, state, context)
         payload = None
@@ -139,7 +136,7 @@ class ScaleCom(Compressor):
         return sent
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
-        """Indices from the leader, values from all."""
+        """A broadcast of indices by the leader, and an all-reduce of all learners' values."""
         numel, chunk = element_count(shape), self._chunk()
         values = index_count(numel, chunk, self.m) * bytes_per_value(self.wire)
         indices = index_bytes(numel, chunk, self.m)

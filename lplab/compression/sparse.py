@@ -88,7 +88,7 @@ def check_density(density: float) -> None:
 
 @dataclass(frozen=True)
 class _Sparse(Compressor):
-    """The settings of both."""
+    """The settings that :class:`TopK` and :class:`RandomK` share."""
 
     density: float = 0.01
     error_feedback: bool = True
@@ -99,11 +99,10 @@ class _Sparse(Compressor):
         check_density(self.density)
         check_wire(self.wire)
 
-    def init(self, shape: Sequence[int]) -> LayerState:
-        """A residual of zeros, if there is error feedback."""
-        if not self.error_feedback:
-            return LayerState(shape)
-        return LayerState(shape, residual=np.zeros(element_count(shape), np.float32))
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The residual, if there is error feedback."""
+        return ("residual",) if self.error_feedback else ()
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,7 @@ class TopK(_Sparse):
     takes_tensors: ClassVar[bool] = True
 
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
-        """One all-gather of indices and values."""
+        """Average with one all-gather of indices and values."""
         corrected = _add_residual(gradient, state)
         indices = top_k_indices(corrected, selected_count(self.density, len(corrected)))
         sent = arrays.of(corrected).round_to_wire(corrected[indices], self.wire)
@@ -138,7 +137,7 @@ class TopK(_Sparse):
         return average.reshape(gradient.shape)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
-        """Index and value of each selected element."""
+        """One all-gather of the index and the value of each selected element."""
         width = INDEX_BYTES + bytes_per_value(self.wire)
         return (Transfer("gather", selected_count(self.density, element_count(shape)) * width),)
 
@@ -163,7 +162,7 @@ class RandomK(_Sparse):
     takes_tensors: ClassVar[bool] = True
 
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
-        """One all-reduce of values."""
+        """Average with one all-reduce of values."""
         corrected = _add_residual(gradient, state)
         numel = len(corrected)
         k = selected_count(self.density, numel)
@@ -179,7 +178,7 @@ class RandomK(_Sparse):
         return average.reshape(gradient.shape)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
-        """Only the values."""
+        """The values alone: all learners know the indices."""
         return (
             Transfer("all_reduce", selected_count(self.density, element_count(shape)) * bytes_per_value(self.wire)),
         )

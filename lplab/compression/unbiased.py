@@ -48,7 +48,7 @@ class TernGrad(Compressor):
             raise ValueError(f"clip must be above 0 standard deviations, got {self.clip}")
 
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
-        """One all-gather."""
+        """Average with one all-gather of messages."""
         xp, g = arrays.of(gradient), self._clipped(flat_gradient(gradient, state))
         scale = abs(g).max()
         symbols = xp.cast(xp.sign(g), "int8") * (_random(context, g) * scale < abs(g))
@@ -115,7 +115,7 @@ class QSGD(Compressor):
         return int(self.levels).bit_length() + 1
 
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
-        """One all-gather."""
+        """Average with one all-gather of messages."""
         xp, g = arrays.of(gradient), flat_gradient(gradient, state)
         squares = xp.cast(g, "float64") ** 2
         norms = xp.rounded_bucket_sums(squares, self.bucket, lambda total: xp.cast(xp.sqrt(total), "float32"))

@@ -67,7 +67,7 @@ class BucketQueue:
     def _run_on_gpu(
         self, exchange: Callable[[], object], buffer: Tensor, future: torch.futures.Future, ready: torch.cuda.Event
     ) -> None:
-        """As :meth:`_run`, on a stream of this thread's own: it waits for the gradients, and the Future for it."""
+        """Run ``exchange`` on a stream of this thread's own: it waits for the gradients, and the Future for it."""
         try:
             with torch.cuda.device(buffer.device), torch.cuda.stream(self._streams[buffer.device]):
                 ready.wait()

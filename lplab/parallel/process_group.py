@@ -249,10 +249,9 @@ class CompressedAverages:
             if agreed:
                 raise NotFiniteError(f"{problem}, in the bucket {bucket}") from None
             transport.first_rank_with(True)
-            name = problem.layer
-            which = (
-                problem if name is None else f"what {self.states.compressors[name]!r} makes of the gradient of {name}"
-            )
+            which, layer = str(problem), problem.layer
+            if layer is not None:
+                which = f"what {self.states.compressors[layer]!r} makes of the gradient of {layer}"
             raise NotFiniteError(f"{which} on rank {transport.rank}") from None
         if self.ledger is not None:
             for entry in sent.entries:

@@ -59,12 +59,12 @@ def flat(x: Tensor) -> Tensor:
 
 
 def copy(x: Tensor) -> Tensor:
-    """Memory of its own."""
+    """A copy in memory of its own."""
     return x.clone()
 
 
 def host(x: Tensor) -> np.ndarray:
-    """A tensor as a numpy array on the host."""
+    """A numpy array on the host with the elements of a tensor."""
     return x.cpu().numpy()
 
 
@@ -102,7 +102,7 @@ def take(x: Tensor, indices: Tensor) -> Tensor:
 
 
 def take_sent(x: Tensor, indices: Tensor) -> Tensor:
-    """:func:`take`, and zeros remain."""
+    """Take the elements at some places of the last dimension, and leave zeros there."""
     sent = take(x, indices)
     x[..., indices] = 0
     return sent
@@ -134,7 +134,7 @@ def bincount(numbers: Tensor, bins: int) -> Tensor:
 
 
 def repeat(x: Tensor, times: int) -> Tensor:
-    """Each element so many times in a row."""
+    """Each element ``times`` times in a row."""
     return x.repeat_interleave(times)
 
 
