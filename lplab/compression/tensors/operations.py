@@ -195,28 +195,38 @@ def rounded_sums(x: Tensor, finish: Callable[[Tensor], Tensor]) -> Tensor:
     """A rounded function of sums along the last dimension: numpy's bits, whatever the order of additions.
 
     Two orders of n additions in float64 differ by at most 2·(n − 1)·2⁻⁵³ of the sum, if no two values have opposite
-    signs. If ``finish`` has the same value at both ends of that interval, numpy's sum has it, too. If not, which for
-    a million values happens about once in a hundred times, numpy adds on the host.
+    signs. If ``finish`` has the same value at both ends of that interval, numpy's sum has it, too. If not, which for a
+    sum of a million values happens about once in a hundred times, numpy adds the values of this sum on the host.
 
     >>> rounded_sums(torch.ones(3), torch.Tensor.float)
     tensor(3.)
     """
-    return _certain(x, finish, lambda array: np.add.reduce(array, axis=-1, dtype=np.float64))
+    return _certain(x, finish, lambda rows, _: np.add.reduce(rows, axis=-1, dtype=np.float64))
 
 
 def rounded_bucket_sums(x: Tensor, bucket: int, finish: Callable[[Tensor], Tensor]) -> Tensor:
     """:func:`rounded_sums` of each ``bucket`` elements of flat float64; the last may be fewer."""
-    starts = np.arange(0, len(x), bucket)
-    return _certain(rows(x, bucket, 0), finish, lambda array: np.add.reduceat(array.reshape(-1)[: len(x)], starts))
+
+    def add(uncertain: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        lengths = np.minimum(bucket, len(x) - bucket * numbers)
+        return np.array([np.add.reduceat(row[:length], [0])[0] for row, length in zip(uncertain, lengths, strict=True)])
+
+    return _certain(rows(x, bucket, 0), finish, add)
 
 
-def _certain(x: Tensor, finish: Callable[[Tensor], Tensor], add: Callable[[np.ndarray], np.ndarray]) -> Tensor:
+def _certain(
+    x: Tensor, finish: Callable[[Tensor], Tensor], add: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> Tensor:
+    """A function of sums along the last dimension; ``add`` gets the rows of uncertain sums, and their numbers."""
     total = x.sum(-1, dtype=torch.float64)
     margin = 3 * (x.shape[-1] + 1) * 2.0**-53
     low, high = finish(total * (1 - margin)), finish(total * (1 + margin))
     if torch.equal(low, high):
         return low
-    return finish(from_host(add(host(x)), total))
+    uncertain = low.ne(high)
+    numbers = nonzero(uncertain.reshape(-1))
+    total[uncertain] = from_host(add(host(x[uncertain]), host(numbers)), total)
+    return finish(total)
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
