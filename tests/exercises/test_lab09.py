@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lplab import claims, datasets, widgets
-from lplab.compression import AdaComp, selection
+from lplab.compression import AdaComp, adacomp
 from lplab.compression.wire import adacomp_wire
 from lplab.exercises.checks.variants import function_of
 from lplab.exercises.isolation.answers import Answer
@@ -54,7 +54,7 @@ def test_the_solutions_together_are_adacomp(bin):
     rng = np.random.default_rng(bin)
     residual, gradient = (rng.integers(-512, 513, 1000) / 256 for _ in range(2))
     residual[rng.random(1000) < 0.5], gradient[::3] = 0, 0
-    found = selection.adacomp_select_arrays(residual.astype(np.float32), gradient.astype(np.float32), AdaComp(bin), bin)
+    found = adacomp.adacomp_select_arrays(residual.astype(np.float32), gradient.astype(np.float32), AdaComp(bin), bin)
     symbols = select(residual, gradient, bin)
     assert np.flatnonzero(symbols).tolist() == found.indices.tolist()
     message = adacomp_wire.encode(found.scale, found.indices, found.negative, 1000, bin)

@@ -1,6 +1,6 @@
-"""The error-feedback states of a learner for all layers: commit, rollback, checkpoints, another number of learners.
+"""The compressors of a model's layers and their states on one learner: commit, rollback, checkpoints, merging.
 
-This module needs no PyTorch as long as states are numpy arrays.
+This module needs PyTorch.
 """
 
 from __future__ import annotations
@@ -9,15 +9,38 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
+from torch import nn
 
 from lplab.compression import Compressor, LayerInfo, LayerState
 from lplab.compression.compressor import all_finite, sum_of_ranks
+from lplab.compression.module_layers import counted_positions, module_infos
+from lplab.compression.tensors import tensor_state
+from lplab.training.loop.train_eval_mode import eval_mode
 
 VERSION = 1
 
 
-class ErrorFeedbackState:
-    """The compressor states of one learner by parameter name.
+def layer_infos(model: nn.Module, example: Any = None) -> dict[str, LayerInfo]:
+    """A :class:`~lplab.compression.LayerInfo` for each trainable parameter, by its name, in the model's order.
+
+    Args:
+        model: any module. A shared parameter counts where it occurs first, one without elements not at all.
+        example: an input for one forward pass, which counts how often each convolution uses a weight; without it every
+            weight counts as used once.
+
+    >>> [info.kind for info in layer_infos(nn.Sequential(nn.Conv2d(1, 8, 3), nn.Linear(8, 2))).values()]
+    ['convolution', 'small', 'dense', 'small']
+    """
+    with counted_positions(model) as positions:
+        if example is not None:
+            with torch.no_grad(), eval_mode(model):
+                model(example)
+    return module_infos(model, positions)
+
+
+class CompressorStates:
+    """The compressor of each layer and its state, of one learner, by parameter name.
 
     Args:
         compressor: makes the compressor of each layer.
@@ -28,7 +51,7 @@ class ErrorFeedbackState:
         TypeError: not a compressor, for example the name of one.
 
     >>> from lplab.compression import EFSign
-    >>> state = ErrorFeedbackState(EFSign(), {"w": LayerInfo("w", (2, 3))})
+    >>> state = CompressorStates(EFSign(), {"w": LayerInfo("w", (2, 3))})
     >>> state.states["w"]["residual"].shape
     (6,)
     """
@@ -41,10 +64,8 @@ class ErrorFeedbackState:
         self.compressor = compressor
         self.compressors = {name: compressor.for_layer(info) for name, info in infos.items()}
         self.states: dict[str, LayerState] = {n: c.init(infos[n].shape) for n, c in self.compressors.items()}
-        if devices:
-            from lplab.compression.tensors import tensor_state
-
-            self.states |= {n: tensor_state(self.compressors[n], infos[n].shape, d) for n, d in devices.items()}
+        for name, device in (devices or {}).items():
+            self.states[name] = tensor_state(self.compressors[name], infos[name].shape, device)
 
     def commit(self) -> None:
         """Make all proposed arrays the current ones."""
@@ -86,11 +107,11 @@ def merge_ranks(saved: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     gets the mean of the n before. A run resumed from it is not bit for bit the uninterrupted one.
 
     Args:
-        saved: :meth:`ErrorFeedbackState.state_dict` of each learner, or :meth:`hook.HookState.state_dict` of each rank,
+        saved: :meth:`CompressorStates.state_dict` of each learner, or :meth:`hook.HookState.state_dict` of each rank,
             in the order of ranks.
 
     >>> from lplab.compression import EFSign
-    >>> state = ErrorFeedbackState(EFSign(), {"w": LayerInfo("w", (2,))})
+    >>> state = CompressorStates(EFSign(), {"w": LayerInfo("w", (2,))})
     >>> one = state.state_dict() | {"layers": {"w": {"residual": np.array([2, 4], np.float32)}}}
     >>> merge_ranks([state.state_dict(), one])["layers"]["w"]["residual"].tolist()
     [1.0, 2.0]
@@ -110,3 +131,29 @@ def _mean(arrays: Sequence[np.ndarray]) -> np.ndarray:
     count = np.float32(len(arrays))
     total = sum_of_ranks(map(np.asarray, arrays))
     return total / count if all_finite(total) else sum_of_ranks(np.asarray(array) / count for array in arrays)
+
+
+def as_tensors(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """:meth:`CompressorStates.state_dict` with tensors in place of arrays; they share memory.
+
+    >>> as_tensors({"layers": {"w": {"residual": np.zeros(2, np.float32)}}})["layers"]["w"]["residual"]
+    tensor([0., 0.])
+    """
+    return {**saved, "layers": {n: {k: torch.from_numpy(a) for k, a in of.items()} for n, of in _layers(saved)}}
+
+
+def as_arrays(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of :func:`as_tensors`; tensors may be on any device, and arrays are accepted.
+
+    >>> as_arrays({"layers": {"w": {"residual": torch.ones(2)}}})["layers"]["w"]["residual"]
+    array([1., 1.], dtype=float32)
+    """
+    return {**saved, "layers": {n: {k: _array(a) for k, a in of.items()} for n, of in _layers(saved)}}
+
+
+def _array(values: Any) -> np.ndarray:
+    return values.cpu().numpy() if isinstance(values, torch.Tensor) else values
+
+
+def _layers(saved: Mapping[str, Any]) -> Any:
+    return saved["layers"].items()

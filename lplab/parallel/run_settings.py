@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from lplab.checks import check_int, check_number
-from lplab.compression.catalogue import get
 from lplab.compression.compressor import Compressor
+from lplab.compression.compressor_catalogue import get
 from lplab.compression.dgc import DGC
 from lplab.compression.signs import SignSGD
 
 if TYPE_CHECKING:
-    from lplab.parallel.gradients import Batch
+    from lplab.parallel.learner_gradients import Batch
     from lplab.training.loop.tasks import Task
 
 BACKENDS = ("gloo", "nccl")
@@ -121,7 +121,8 @@ class RunSettings:
         learning_rate, options = task.lr if self.lr is None else self.lr, dict(task.options)
         if self.momentum is not None:
             options["momentum"] = self.momentum
-        elif isinstance(self.make_compressor(), OWN_MOMENTUM):  # else momentum would be applied twice
+        # Momentum would be applied twice.
+        elif isinstance(self.make_compressor(), OWN_MOMENTUM):
             options.pop("momentum", None)
         kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
         return kinds[task.optimizer](parameters, lr=learning_rate, **options)

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from lplab.compression.layer import LayerInfo, mark_first, parameter_info
+from lplab.compression.layer_info import LayerInfo, mark_first, parameter_info
 
 KINDS: tuple[tuple[type[nn.Module] | tuple[type[nn.Module], ...], str], ...] = (
     (_ConvNd, "convolution"),

@@ -81,6 +81,6 @@ def mark_first(infos: Iterable[LayerInfo]) -> list[LayerInfo]:
     >>> [info.first for info in infos]
     [False, True]
     """
-    found = [replace(info, first=False) for info in infos]
-    first = next((i for i, info in enumerate(found) if info.kind != "small"), None)
-    return [replace(info, first=i == first) for i, info in enumerate(found)]
+    infos = list(infos)
+    first = next((i for i, info in enumerate(infos) if info.kind != "small"), None)
+    return [replace(info, first=i == first) for i, info in enumerate(infos)]

@@ -51,7 +51,8 @@ def _allowed_types(compressor: Hashable) -> dict[str, list[type]]:
     """The types that each field allows; without fields whose hints are not types, such as Any and Literal."""
     try:
         hints = get_type_hints(cast("Any", compressor))
-    except NameError:  # a user's class with hints imported for type checkers only: nothing to check
+    # The class of a user, with hints that are imported for type checkers only: nothing to check.
+    except NameError:
         return {}
     allowed = {field.name: _members(hints[field.name]) for field in fields(cast("Any", compressor))}
     return {name: types for name, types in allowed.items() if all(_is_type(kind) for kind in types)}

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from lplab.compression import DGC, QSGD, AdaComp, Dense, PowerSGD, ScaleCom, SignSGD, TopK, WarmUp, catalogue
+from lplab.compression import DGC, QSGD, AdaComp, Dense, PowerSGD, ScaleCom, SignSGD, TopK, WarmUp, compressor_catalogue
 
 
 @pytest.mark.parametrize(("text", "message"), [
@@ -33,26 +33,26 @@ from lplab.compression import DGC, QSGD, AdaComp, Dense, PowerSGD, ScaleCom, Sig
 ])  # fmt: skip
 def test_a_value_of_another_kind_is_one_clear_sentence(text, message):
     with pytest.raises(ValueError, match=f"^{message}"):
-        catalogue.get(text)
+        compressor_catalogue.get(text)
 
 
 def test_signsgd_has_its_name():
-    assert catalogue.get("signsgd:momentum=0.9") == SignSGD(momentum=0.9)
+    assert compressor_catalogue.get("signsgd:momentum=0.9") == SignSGD(momentum=0.9)
     with pytest.raises(ValueError, match="did you mean signsgd"):
-        catalogue.get("signSGD")
+        compressor_catalogue.get("signSGD")
 
 
 def test_whole_numbers_are_numbers_and_none_is_none():
-    assert catalogue.get("scalecom:chunk=none,beta=1") == ScaleCom(chunk=None, beta=1)
-    assert catalogue.get("topk:density=1,error_feedback=false").error_feedback is False
+    assert compressor_catalogue.get("scalecom:chunk=none,beta=1") == ScaleCom(chunk=None, beta=1)
+    assert compressor_catalogue.get("topk:density=1,error_feedback=false").error_feedback is False
 
 
-@pytest.mark.parametrize("name", catalogue.names())
+@pytest.mark.parametrize("name", compressor_catalogue.names())
 def test_every_setting_can_be_typed_as_its_default(name):
-    made = catalogue.get(name)
+    made = compressor_catalogue.get(name)
     values = {key: value for key, value in vars(made).items() if not isinstance(value, tuple)}
     settings = ",".join(f"{key}={value}" for key, value in values.items())
-    assert catalogue.get(f"{name}:{settings}" if settings else name) == made
+    assert compressor_catalogue.get(f"{name}:{settings}" if settings else name) == made
 
 
 @pytest.mark.parametrize(("kind", "settings"), [

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lplab.compression.computed_gradients import ComputedGradients, learners_in_block
-from lplab.compression.tensors.layers import trainable_parameters
+from lplab.compression.module_layers import trainable_parameters
 from lplab.parallel.batching_check import check_pass_once
 
 Batch = tuple[Any, Any]
