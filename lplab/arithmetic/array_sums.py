@@ -17,8 +17,9 @@ import numpy as np
 from lplab.arithmetic import accumulation, compiled_sums, rng_streams
 from lplab.arithmetic.accumulator import Accumulator
 from lplab.arithmetic.exactness import bit_range_of
-from lplab.formats import Format, Rounding, counter_rng
+from lplab.formats import Format, Rounding, counter_rng, words
 from lplab.formats.paths import array_kernels
+from lplab.formats.paths.rules import Rule
 
 BLOCK = 2**14  # elements of the result at a time: they fit the processor's cache
 DEVICE_BLOCK = 2**22  # the same on an accelerator: limits the memory of intermediate results
@@ -33,8 +34,9 @@ def matmul(xp: Any, a: Any, b: Any, accumulator: Accumulator, seed: int = 0) -> 
     on_host = xp is np or a.device.type == "cpu"
     out = xp.zeros((a.shape[0], a.shape[1], b.shape[2]), dtype=xp.float64, **_device_of(xp, a))
     steps = collect = _steps(xp, accumulator.rounding, rounds_products=not accumulator.fma)
-    if _float32_suffices(xp, a, b, accumulator):
-        steps = _float32_steps(xp, accumulator.format)
+    in_range = _rule_in_range(xp, a, b, accumulator)
+    if in_range is not None:
+        steps = _steps_in_range(xp, in_range)
         a, b = array_kernels.cast(xp, a, xp.float32), array_kernels.cast(xp, b, xp.float32)
     for batches, rows, first in blocks(out.shape, BLOCK if on_host else DEVICE_BLOCK):
         draws = partial(draws_of, xp, accumulator.rounding, seed, first, out[batches, rows])
@@ -143,45 +145,33 @@ def _steps(xp: Any, rounding: Rounding, rounds_products: bool = False) -> Simple
     def rounded(x: Any, draw: Any, fmt: Format) -> Any:
         return array_kernels.quantize(xp, x, fmt.rounding_spec, rounding, draw)
 
-    flags = {"EXACT_SUMS": True, "ROUNDS_PRODUCTS": rounds_products}
-    return bound(xp, "float64", rounded=rounded, round_product=rounded, **flags)
+    return _bound(xp, "float64", rounded, EXACT_SUMS=True, ROUNDS_PRODUCTS=rounds_products)
 
 
-def _float32_steps(xp: Any, fmt: Format) -> SimpleNamespace:
-    """The same on float32 arrays, for sums in range that float32 may form."""
-    grid = fmt.rounding_spec
-    push = (23 << 23) + (1 << 22) - (grid.mantissa_bits << 23)
+def _steps_in_range(xp: Any, rule: Rule) -> SimpleNamespace:
+    """The same on float32 arrays, for sums that float32 may form and that are rounded without range checks."""
+    nearest = array_kernels.words_for(xp, "float32", **dict(rule.flags))[rule.word]
 
     def rounded(x: Any, draw: Any, fmt: Format) -> Any:
-        big = ((x.view(xp.int32) & 0x7F800000) + push).view(xp.float32)  # rounds away surplus bits
-        return (x + big) - big
+        return nearest(x.view(xp.int32), *rule.constants).view(xp.float32)
 
-    return bound(xp, "float32", rounded=rounded, EXACT_SUMS=False, ROUNDS_PRODUCTS=False)
+    return _bound(xp, "float32", rounded, EXACT_SUMS=False, ROUNDS_PRODUCTS=False)
 
 
-def _float32_suffices(xp: Any, a: Any, b: Any, accumulator: Accumulator) -> bool:
-    """Whether sums may be formed in float32 and rounded to nearest even without range checks."""
+def _bound(xp: Any, real: str, rounded: Callable, **flags: bool) -> SimpleNamespace:
+    names = {**array_kernels.words_for(xp, real), "rounded": rounded, "round_product": rounded, **flags}
+    names["TOP_BIT"] = 31 if real == "float32" else 63
+    functions = {name: getattr(accumulation, name) for name in accumulation.WORDS}
+    return SimpleNamespace(**words.bound(names, functions=functions))
+
+
+def _rule_in_range(xp: Any, a: Any, b: Any, accumulator: Accumulator) -> Rule | None:
+    """How float32 sums are rounded without range checks; None where they have to be formed in float64."""
     ranges = [bit_range_of(x if xp is np else x.cpu().numpy()) for x in (a, b)]
-    plan = compiled_sums.plan_kernel(ranges[0].times(ranges[1]), accumulator, a.shape[2])
-    fast = ("float32", "nearest_even_alone", "", False)
-    return plan is not None and (plan.real, plan.inner, plan.product, plan.exact_sums) == fast
-
-
-def bound(xp, real, **names):
-    from types import FunctionType
-
-    integer = getattr(xp, {"float64": "int64", "float32": "int32"}[real])
-    r = getattr(xp, real)
-    ns = {
-        "as_real": lambda b: b.view(r),
-        "as_bits": lambda x: x.view(integer),
-        "where": xp.where,
-        "TOP_BIT": 63 if real == "float64" else 31,
-        **names,
-    }
-    for name in accumulation.WORDS:
-        ns[name] = FunctionType(getattr(accumulation, name).__code__, ns, name)
-    return SimpleNamespace(**ns)
+    plan = compiled_sums.plan_loop(ranges[0].times(ranges[1]), accumulator, a.shape[2])
+    if plan is None or plan.real == "float64" or plan.exact_sums or plan.product is not None:
+        return None
+    return plan.inner if plan.inner.word == "nearest_in_range" else None
 
 
 def _device_of(xp: Any, x: Any) -> dict[str, Any]:

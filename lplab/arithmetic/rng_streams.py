@@ -12,17 +12,17 @@ from lplab.formats import counter_rng
 
 ADDITION, PRODUCT, TOTAL, EXTRA = range(4)  # the four roundings of a step of Kahan's sum use all four
 STREAMS = 4
-NO_KEYS = np.zeros((0, 2), np.uint32)
+NO_KEYS = np.zeros((0, 2), np.int32)
 
 
 def keys(seed: int, stream: int, steps: int) -> np.ndarray:
-    """The two keys of steps 0 … steps − 1 of a stream, as uint32 [steps, 2].
+    """The two keys of steps 0 … steps − 1 of a stream, as int32 [steps, 2].
 
-    >>> tuple(keys(7, ADDITION, 3)[2].tolist()) == counter_rng.keys(7, stretch=2 * STREAMS)
+    >>> tuple(keys(7, ADDITION, 3)[2].view(np.uint32).tolist()) == counter_rng.keys(7, stretch=2 * STREAMS)
     True
     """
     low, high = counter_rng.keys(seed, STREAMS * np.arange(steps, dtype=np.uint64) + np.uint64(stream))
-    return np.stack([low, high], axis=1).astype(np.uint32)
+    return np.stack([low, high], axis=1).astype(np.uint32).view(np.int32)
 
 
 def random_bits(seed: int, step: int, stream: int, element: int, bits: int) -> int:

@@ -48,14 +48,13 @@ def bound(namespace, compiled=lambda function: function, functions=None):
     Args:
         namespace: the names that the module's docstring lists, and flags (those left out are as in ``FLAGS``).
         compiled: what a compiler makes of each function before the others see it.
-        functions: by name, those of this module, or a compiler's rewriting of them.
+        functions: which functions, by name; those of this module, unless others are given.
 
     Returns:
         The namespace.
     """
     namespace.update(FLAGS | {"__builtins__": __builtins__} | namespace)
-    for name in WORDS:
-        function = (functions or globals())[name]
+    for name, function in (functions or {name: globals()[name] for name in WORDS}).items():
         namespace[name] = compiled(FunctionType(function.__code__, namespace, name))
     return namespace
 

@@ -71,7 +71,7 @@ def test_all_paths_agree_with_the_reference(accumulator):
 
 def test_every_way_but_tables_is_compiled():
     spread = bit_range_of(operand("spread", (50,), np.random.default_rng(0)).astype(float))
-    arrays = [w for w in EVERY_WAY if compiled_sums.plan_kernel(spread.times(spread), w, 13) is None]
+    arrays = [w for w in EVERY_WAY if compiled_sums.plan_loop(spread.times(spread), w, 13) is None]
     assert arrays == EVERY_WAY[-3:]
 
 
@@ -106,9 +106,9 @@ def test_the_float32_loop_gives_the_bits_of_the_exact_one(name, mode):
     for kind, other in pairs:
         a, b = operand(kind, (96, 64), rng), operand(other, (64, 128), rng)
         products_ = bit_range_of(a.astype(float)).times(bit_range_of(b.astype(float)))
-        chosen.add(compiled_sums.plan_kernel(products_, accumulator, 64).real)
-        exact_sums = compiled_sums.KernelPlan("float64", mode, mode, "", True)
-        with mock.patch.object(compiled_sums, "plan_kernel", lambda *_, exact_sums=exact_sums: exact_sums):
+        chosen.add(compiled_sums.plan_loop(products_, accumulator, 64).real)
+        exact_sums = compiled_sums.LoopPlan("float64", mode, mode, "", True)
+        with mock.patch.object(compiled_sums, "plan_loop", lambda *_, exact_sums=exact_sums: exact_sums):
             want = compiled(a, b, accumulator)
         assert_same(compiled(a, b, accumulator), want)
     assert "float32" in chosen

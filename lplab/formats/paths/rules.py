@@ -206,11 +206,11 @@ def general_constants(c: GridConstants, word: FloatLayout, random_bits: int) -> 
 
 
 def _evenly_spaced_rule(grid: Grid, c: GridConstants, word: FloatLayout) -> Rule | None:
-    """Ties to even on a grid whose numbers share one spacing: at most 2^20 of them, which saturate."""
+    """Ties to even on a grid whose numbers share one spacing and saturate: in float32 at most 2^20 of them."""
     spacing = grid.min_exponent - grid.mantissa_bits
     in_reach = -word.bias + 1 < spacing and spacing + word.fraction_bits + 1 < word.bias
     plain = grid.overflow == "saturate" and not grid.negative_zero and not grid.smallest
-    if grid.mantissa_bits > 20 or not (in_reach and plain):
+    if grid.mantissa_bits > word.fraction_bits - 3 or not (in_reach and plain):
         return None
     huge = word.pattern(1.5 * 2.0 ** (spacing + word.fraction_bits))
     return Rule("evenly_spaced", (), (word.sign_bit | c.lowest, c.highest, huge))
@@ -231,6 +231,12 @@ def _nearest_rule(grid: Grid, c: GridConstants, word: FloatLayout, away: bool) -
     saturates = c.kind == "scaled" and grid.overflow == "saturate" and not grid.smallest
     flags = ("AWAY", away), ("PATTERN", c.kind == "pattern"), ("SATURATES", saturates)
     return Rule("nearest", flags, nearest_constants(c))
+
+
+def in_range_rule(mantissa_bits: int, word: FloatLayout, away: bool) -> Rule:
+    """How numbers are rounded to the nearest of as many significant bits, where no range has to be checked."""
+    push = (word.fraction_bits << word.fraction_bits) + (word.min_normal >> 1) - (mantissa_bits << word.fraction_bits)
+    return Rule("nearest_in_range", (("AWAY", away),), (word.fraction_bits - mantissa_bits, push))
 
 
 def nearest_constants(c: GridConstants) -> tuple[int, ...]:
