@@ -171,7 +171,7 @@ def _rule_in_range(xp: Any, a: Any, b: Any, accumulator: Accumulator) -> Rule | 
     plan = compiled_sums.plan_loop(ranges[0].times(ranges[1]), accumulator, a.shape[2])
     if plan is None or plan.real == "float64" or plan.exact_sums or plan.product is not None:
         return None
-    return plan.inner if plan.inner.word == "nearest_in_range" else None
+    return plan.inner if plan.sums_in_range else None
 
 
 def _device_of(xp: Any, x: Any) -> dict[str, Any]:

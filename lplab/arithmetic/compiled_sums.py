@@ -22,7 +22,7 @@ from lplab.arithmetic.exactness import (
 from lplab.formats import Format, Rounding
 from lplab.formats.paths import array_kernels
 from lplab.formats.paths.kernel_selection import available
-from lplab.formats.paths.rules import FLOAT_LAYOUTS, Rule, grid_rule, in_range_rule, rounding_strategy
+from lplab.formats.paths.rules import FLOAT_LAYOUTS, Rule, grid_rule, rounding_strategy, sum_rule
 from lplab.formats.rounding_spec import Grid
 
 MIN_OPERATIONS_BEFORE_LOADING = 2**8  # fewer array operations than this cost less than loading a loop
@@ -54,6 +54,11 @@ class LoopPlan:
     exact_sums: bool
 
     @property
+    def sums_in_range(self) -> bool:
+        """Whether no sum has to be checked for its range."""
+        return ("IN_RANGE", True) in self.inner.flags
+
+    @property
     def loop(self) -> tuple:
         """The first arguments of :func:`lplab.arithmetic.sum_loops.matmul_loop`."""
         words = (rule and _word_of(rule) for rule in (self.inner, self.outer, self.product))
@@ -65,11 +70,11 @@ def plan_loop(products: BitRange, accumulator: Accumulator, length: int) -> Loop
     """The fastest loop whose result equals the exact sum rounded once; None if there is none.
 
     >>> plan = plan_loop(BitRange(8, -26, 10), Accumulator("dlfloat16"), 512)
-    >>> plan.real, plan.inner.word, plan.exact_sums
-    ('float32', 'nearest_in_range', False)
+    >>> plan.real, plan.sums_in_range, plan.exact_sums
+    ('float32', True, False)
     >>> plan = plan_loop(BitRange(48, -40, 4), Accumulator("dlfloat16"), 512)
-    >>> plan.real, plan.inner.word, plan.exact_sums
-    ('float64', 'nearest', True)
+    >>> plan.real, plan.sums_in_range, plan.exact_sums
+    ('float64', False, True)
     """
     return _in_word("float32", products, accumulator, length) or _in_word("float64", products, accumulator, length)
 
@@ -103,10 +108,10 @@ def _rule(
 ) -> Rule | None:
     """How a loop rounds to a format; None if it cannot.
 
-    "nearest_in_range" is for roundings that happen ``often``. Elsewhere it would gain little, and every combination of
-    words is one more loop to compile.
+    Sums in range are told apart where roundings happen ``often``. Elsewhere it would gain little, and every combination
+    of words is one more loop to compile.
     """
-    grid, word = fmt.rounding_spec, FLOAT_LAYOUTS[real]
+    grid, word, nearest = fmt.rounding_spec, FLOAT_LAYOUTS[real], rounding.mode in FLOAT32_MODES
     if not isinstance(grid, Grid) or grid.step != 1 or grid.lowest == 0:
         return None  # loops round magnitudes: a negative sum in a format without a sign would become −0
     totals = range_of_sums(summands, grid, rounding, additions)
@@ -116,14 +121,20 @@ def _rule(
     )
     scaled = rounding_strategy(grid, word) == "scaled"
     serves = scaled and max(grid.highest, -grid.lowest) < 2.0 ** (word.bias - 1)
-    if rounding.mode in FLOAT32_MODES and pushes and (often or not serves) and no_overflow_or_underflow(totals, grid):
-        return in_range_rule(grid.mantissa_bits, word, rounding.mode == "nearest_away")
-    return grid_rule(grid, rounding, real) if serves else None
+    if nearest and pushes and (often or not serves) and no_overflow_or_underflow(totals, grid):
+        return sum_rule(grid, rounding, real, in_range=True)
+    if not serves:
+        return None
+    rule = grid_rule(grid, rounding, real)
+    in_reach = nearest and pushes and rule is not None and rule.word != "evenly_spaced"
+    return (sum_rule(grid, rounding, real, in_range=False) if in_reach else None) or rule
 
 
 def _word_of(rule: Rule) -> tuple[str, tuple]:
     """The function that a loop inlines, with the flags without which it would be wrong: fewer loops to compile."""
-    return rule.word, tuple((flag, value) for flag, value in rule.flags if flag in ("CODE", "AWAY", "NO_MANTISSA"))
+    return rule.word, tuple(
+        (flag, value) for flag, value in rule.flags if flag in ("CODE", "AWAY", "IN_RANGE", "NO_MANTISSA")
+    )
 
 
 def matmul(a: Any, b: Any, accumulator: Accumulator, seed: int, thread_count: int) -> np.ndarray | None:
@@ -188,8 +199,7 @@ def _run(
     batch, rows, length = a.shape
     columns = b.shape[2]
     group = sum_loops.ROWS if rows > 1 else 1
-    in_range = plan.inner.word == "nearest_in_range"
-    width = _width(columns, _SIMPLE_ROUNDING_COST if in_range else _FULL_ROUNDING_COST)
+    width = _width(columns, _SIMPLE_ROUNDING_COST if plan.sums_in_range else _FULL_ROUNDING_COST)
     left, right = _rows_of(a, group, plan.real), _blocks_of(b, width or columns, plan.real)
     out = np.empty((batch, left.shape[1], right.shape[1] * right.shape[3]), plan.real)
     loop = sum_loops.matmul_loop(*plan.loop, group, width)

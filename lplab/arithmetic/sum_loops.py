@@ -180,26 +180,19 @@ def matmul_loop(
 def kahan_loop(word: Word) -> Callable:
     """The loop for Kahan's sum of float64 [length, sums] over the first axis into ``total``, which starts at zero."""
     stochastic = is_stochastic(word)
-    F, I = np.float64, np.int32  # noqa: E741
     names = {"compensate": accumulation_for("float64", word)["compensate"], "draw": _draw_for(word)}
 
     def loop(x, total, constants, keys, shift, mask):
         use_wide_vectors()
-        lost = np.zeros(total.size, F)
-        used = np.zeros((4, 2), np.int32)
+        lost = np.zeros(total.size)
+        a = b = c = d = np.zeros(2, np.int32)
         for k in range(x.shape[0]):
             if stochastic:
-                used = keys[:, k]
+                a, b, c, d = keys[0, k], keys[1, k], keys[2, k], keys[3, k]
             for j in range(total.size):
-                draw_1, draw_2 = (
-                    draw(j, used[0, 0], used[0, 1], shift, mask),
-                    draw(j, used[1, 0], used[1, 1], shift, mask),
-                )
-                draw_3, draw_4 = (
-                    draw(j, used[2, 0], used[2, 1], shift, mask),
-                    draw(j, used[3, 0], used[3, 1], shift, mask),
-                )
-                total[j], lost[j] = compensate(total[j], lost[j], x[k, j], draw_1, draw_2, draw_3, draw_4, constants)
+                draw_a, draw_b = draw(j, a[0], a[1], shift, mask), draw(j, b[0], b[1], shift, mask)
+                draw_c, draw_d = draw(j, c[0], c[1], shift, mask), draw(j, d[0], d[1], shift, mask)
+                total[j], lost[j] = compensate(total[j], lost[j], x[k, j], draw_a, draw_b, draw_c, draw_d, constants)
 
     return compile_loop(loop, names, _label("kahan", word), fastmath={"contract"})
 

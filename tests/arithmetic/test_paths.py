@@ -11,6 +11,7 @@ from lplab import formats as F
 from lplab.arithmetic import Accumulator, array_sums, compiled_sums, exactness, gemm, reference
 from lplab.arithmetic.exactness import bit_range_of
 from lplab.formats import Rounding
+from lplab.formats.paths.rules import grid_rule
 from tests.kinds import in_turn, slow
 
 from .operands import KINDS, assert_same, operand
@@ -107,7 +108,8 @@ def test_the_float32_loop_gives_the_bits_of_the_exact_one(name, mode):
         a, b = operand(kind, (96, 64), rng), operand(other, (64, 128), rng)
         products_ = bit_range_of(a.astype(float)).times(bit_range_of(b.astype(float)))
         chosen.add(compiled_sums.plan_loop(products_, accumulator, 64).real)
-        exact_sums = compiled_sums.LoopPlan("float64", mode, mode, "", True)
+        rule = grid_rule(accumulator.format.rounding_spec, accumulator.rounding, "float64")
+        exact_sums = compiled_sums.LoopPlan("float64", rule, rule, None, True)
         with mock.patch.object(compiled_sums, "plan_loop", lambda *_, exact_sums=exact_sums: exact_sums):
             want = compiled(a, b, accumulator)
         assert_same(compiled(a, b, accumulator), want)

@@ -233,10 +233,23 @@ def _nearest_rule(grid: Grid, c: GridConstants, word: FloatLayout, away: bool) -
     return Rule("nearest", flags, nearest_constants(c))
 
 
-def in_range_rule(mantissa_bits: int, word: FloatLayout, away: bool) -> Rule:
-    """How numbers are rounded to the nearest of as many significant bits, where no range has to be checked."""
-    push = (word.fraction_bits << word.fraction_bits) + (word.min_normal >> 1) - (mantissa_bits << word.fraction_bits)
-    return Rule("nearest_in_range", (("AWAY", away),), (word.fraction_bits - mantissa_bits, push))
+def sum_rule(grid: Grid, rounding: Rounding, real: str, in_range: bool) -> Rule | None:
+    """How sums are rounded to the nearest number of a grid, ties to even or away; None where ties look at the exponent.
+
+    Args:
+        grid, rounding, real: as for :func:`grid_rule`.
+        in_range: whether no sum is subnormal, too large, infinite or NaN.
+    """
+    word, away = FLOAT_LAYOUTS[real], rounding.code == "nearest_away"
+    cut, least = word.fraction_bits - grid.mantissa_bits, grid.min_exponent + word.bias
+    push = (cut << word.fraction_bits) + (word.min_normal >> 1)
+    if in_range:
+        return Rule("nearest_sum", (("AWAY", away), ("IN_RANGE", True)), (cut, push, *[0] * 7))
+    if grid.mantissa_bits == 0 or grid.overflow == "propagate":
+        return None
+    c, sign = constants(grid, rounding, real), word.sign_bit
+    bounds = c.highest, c.lowest | sign, c.above, c.below | sign, c.smallest, sign if c.negative_zero else 0
+    return Rule("nearest_sum", (("AWAY", away),), (cut, push, least << word.fraction_bits, *bounds))
 
 
 def nearest_constants(c: GridConstants) -> tuple[int, ...]:
