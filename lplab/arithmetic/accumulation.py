@@ -55,4 +55,17 @@ def compensate(total, lost, x, draw_1, draw_2, draw_3, draw_4, constants):
     return after, add_rounded(gained, -summand, draw_4, constants)
 
 
-WORDS = ("add_to_odd", "add_rounded", "accumulate", "compensate")
+def last_bit(magnitude):
+    """The exponents of numbers that are neither zero nor special, and the zeros at the end of their fraction fields.
+
+    Args:
+        magnitude: patterns without sign; subnormal numbers have the exponent of the smallest normal one.
+    """
+    exponent = maximum((magnitude >> FRACTION) - BIAS, -BIAS + 1)
+    hidden = where(magnitude >= MIN_NORMAL, MIN_NORMAL, 0)
+    significand = (magnitude & (MIN_NORMAL - 1)) | hidden
+    lowest = as_bits(to_real(significand & -significand))  # its exponent is the number of zeros
+    return exponent, (lowest >> FRACTION) - BIAS
+
+
+WORDS = ("add_to_odd", "add_rounded", "accumulate", "compensate", "last_bit")

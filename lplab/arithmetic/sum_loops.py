@@ -200,8 +200,8 @@ def kahan_loop(word: Word) -> Callable:
 @cache
 def bit_range_loop() -> Callable:
     """The loop that computes a :class:`~lplab.arithmetic.exactness.BitRange` from float32 bit patterns."""
-    I, F = np.int32, np.float32  # noqa: E741
-    MAGNITUDE, INFINITY, NORMAL = I(0x7FFFFFFF), I(0x7F800000), I(0x00800000)
+    I, MAGNITUDE, INFINITY = np.int32, np.int32(0x7FFFFFFF), np.int32(0x7F800000)  # noqa: E741
+    names = {"last_bit": accumulation_for("float32", ("nearest_sum", ()))["last_bit"]}
 
     def loop(x):
         use_wide_vectors()
@@ -209,10 +209,7 @@ def bit_range_loop() -> Callable:
         for i in range(x.size):
             magnitude = I(x[i] & MAGNITUDE)
             largest = I(max(largest, magnitude))
-            exponent = I(max(I(I(magnitude >> I(23)) - I(127)), I(-126)))
-            significand = I(I(magnitude & I(NORMAL - I(1))) | (NORMAL if magnitude >= NORMAL else I(0)))
-            lowest = F(I(significand & I(-significand)))  # its exponent is the number of trailing zeros
-            zeros = I(I(lowest.view(I) >> I(23)) - I(127))
+            exponent, zeros = last_bit(magnitude)
             counts = I(magnitude - I(1)) >= I(0) and magnitude < INFINITY
             fewest = I(min(fewest, zeros if counts else I(24)))
             least = I(min(least, I(exponent + zeros) if counts else I(1000)))
@@ -221,4 +218,4 @@ def bit_range_loop() -> Callable:
             return 1, 0, 0, largest < INFINITY
         return 24 - fewest, least - 23, most + 1, largest < INFINITY
 
-    return compile_loop(loop, fastmath={"contract"})
+    return compile_loop(loop, names, _label("bit_range"), fastmath={"contract"})

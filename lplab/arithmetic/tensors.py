@@ -65,11 +65,11 @@ class Product(torch.autograd.Function):
 
 def _matmul(a: torch.Tensor, b: torch.Tensor, accumulator: Accumulator, seed: int, threads: int) -> torch.Tensor:
     dtype = torch.promote_types(a.dtype, b.dtype)
-    factors = [_in_working_type(x) for x in (a, b)]
+    a, b = _in_working_type(a), _in_working_type(b)
     if a.device.type == "cpu":
-        result = torch.from_numpy(gemm.matmul_arrays(np, *(x.numpy() for x in factors), accumulator, seed, threads))
+        result = torch.from_numpy(gemm.matmul_arrays(np, a.numpy(), b.numpy(), accumulator, seed, threads))
     else:
-        result = gemm.matmul_arrays(torch, *factors, accumulator, seed, threads)
+        result = gemm.matmul_arrays(torch, a, b, accumulator, seed, threads)
     return result.to(dtype)
 
 
