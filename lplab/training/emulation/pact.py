@@ -60,7 +60,7 @@ def clipped(x: Tensor, op: QuantizedOp, module: nn.Module) -> Tensor:
             )
     bound, signed = clamped_value(alpha, learned.least), bool(signed)
     values = op.round_by(clip_rounder(learned.bits, signed), "activation", x, scale=bound)
-    if x.requires_grad or alpha.requires_grad:
+    if torch.is_grad_enabled() and (x.requires_grad or alpha.requires_grad):
         return ClipGradient.apply(x, alpha, lambda: values, bound, signed)
     return values
 
@@ -115,7 +115,8 @@ def _flat(x: Tensor) -> np.ndarray:
 def _by_statistics(x: Tensor, op: QuantizedOp, bits: int) -> Tensor:
     """Round under SAWB's clip, which is computed from each input."""
     values = op.round_by(rounder_without_clip(bits), "activation", x)
-    return StraightThrough.apply(x, lambda _: values) if x.requires_grad else values
+    needs_gradient = torch.is_grad_enabled() and x.requires_grad
+    return StraightThrough.apply(x, lambda _: values) if needs_gradient else values
 
 
 @cache
