@@ -10,24 +10,20 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from lplab.formats import counter_rng
+from lplab.formats import apply, counter_rng
+from lplab.formats.apply import Prepared, PreparedBlocks, PreparedRounding
 from lplab.formats.gradients import StraightThrough
 from lplab.formats.inputs import as_rows, check_strided
-from lplab.formats.paths import array_kernels, block_rounding, kernel_selection, prepared
-from lplab.formats.paths.prepared import Prepared, PreparedBlocks, PreparedRounding, PreparedRoundings
+from lplab.formats.paths import array_kernels, block_rounding, kernel_selection
 from lplab.formats.recorded import is_inside, is_recorded, is_recording, is_transforming, recorded
-from lplab.formats.rounding import Rounding
 
 DEVICE_BLOCK = 2**24  # elements at a time on an accelerator: bounds the memory for intermediate results
 _WORKING_DTYPES = torch.float32, torch.float64
 
 
 @torch.compiler.disable  # torch.compile would drop casts, and it cannot trace the compiled kernels
-def quantize(
-    roundings: PreparedRoundings, x: torch.Tensor, rounding: Rounding, seed: int, out: Any, axis: int | None
-) -> torch.Tensor:
+def quantize(ready: Prepared, x: torch.Tensor, seed: int, out: Any, axis: int | None) -> torch.Tensor:
     """The work behind ``Format.quantize`` for a tensor; gradients pass straight through."""
-    ready = roundings[rounding.mode, rounding.random_bits, rounding.variant, x.dtype]
     _check_out(x, out)
     if _is_watched(x):
         return _without_memory(ready, x, seed, axis, None, out)
@@ -128,6 +124,29 @@ def _recorded(
     return recorded(lambda x, scale: _quantize(ready, x, seed, None, axis), (ready, seed, axis), x, limits=limits)
 
 
+def by_loop(ready: PreparedRounding, x: torch.Tensor, seed: int, scale: float | None = None) -> torch.Tensor | None:
+    """A tensor on the CPU rounded number by number into a new one by the compiled loop; None where none is ready.
+
+    The result lies in memory in the order of x where x is dense, such as a transposed matrix; with random bits it is
+    contiguous, as they are numbered in this order.
+
+    Args:
+        ready: of the dtype of x.
+        x: strided, without a gradient and without a sign flag.
+        seed: of the random bits.
+        scale: what numbers are divided by before and multiplied by afterwards, if each call has a scale.
+    """
+    if ready.loop_for(x.numel()) is None:
+        return None
+    if ready.is_stochastic:
+        x = x.contiguous()
+    out = torch.empty_like(x)
+    if not x.is_contiguous() and x.stride() != out.stride():
+        x = torch.empty_like(out).copy_(x)
+    ready.round_at(x.data_ptr(), out.data_ptr(), x.numel(), seed, scale)
+    return out
+
+
 def _quantize(ready: Prepared, x: torch.Tensor, seed: int, out: torch.Tensor | None, axis: int | None) -> torch.Tensor:
     plain = x.layout is torch.strided and not x.is_nested and x.is_contiguous() and not x.is_neg()
     if plain and x.is_cpu and x.dtype in _WORKING_DTYPES:
@@ -179,14 +198,14 @@ def _run(ready: PreparedRounding, x: torch.Tensor, out: torch.Tensor, seed: int)
     if on_cpu and kernel_selection.available():
         ready(x.numpy(), out.numpy(), seed)
         return
-    block = prepared.ELEMENTS_PER_STEP if on_cpu else DEVICE_BLOCK
+    block = apply.ELEMENTS_PER_STEP if on_cpu else DEVICE_BLOCK
     for first in range(0, x.numel(), block):
         part = x[first : first + block]
         draws = None
         if rounding.is_stochastic:
-            key = counter_rng.keys(seed, first // prepared.ELEMENTS_PER_KEY)
+            key = counter_rng.keys(seed, first // apply.ELEMENTS_PER_KEY)
             draws = counter_rng.random_bits(
-                torch, key, first % prepared.ELEMENTS_PER_KEY, part.numel(), rounding.random_bits, x.device
+                torch, key, first % apply.ELEMENTS_PER_KEY, part.numel(), rounding.random_bits, x.device
             )
         out[first : first + block] = array_kernels.quantize(torch, part, ready.spec, rounding, draws)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from lplab.formats.apply import addresses
 from lplab.formats.paths import kernel_selection
-from lplab.formats.paths.addresses import addresses
 
 LANES = 1024
 MIN_COMPILED_SIZE = 2**15  # elements from which on loading a loop pays

@@ -30,7 +30,7 @@ def numbers(count, seed=0, special=True):
 def both(monkeypatch, work):
     """What a function gives with the compiled loops and without them."""
     compiled = work()
-    monkeypatch.setattr(kernel_selection, "_is_available", False)
+    monkeypatch.setattr(kernel_selection, "loops_are_on", False)
     return compiled, work()
 
 

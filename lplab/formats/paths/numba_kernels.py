@@ -24,7 +24,7 @@ from lplab.formats.paths.numba_compile import compile_loop, pointer, use_wide_ve
 from lplab.formats.paths.rules import FLOAT_LAYOUTS, BlockRule, Rule, scale_constants
 from lplab.formats.rounding import MIN_FRACTION
 from lplab.formats.rounding_spec import BlockSpec
-from lplab.formats.threads import MIN_NUMBERS_TO_SHARE, share
+from lplab.formats.threads import MIN_ELEMENTS_TO_SHARE, share
 
 int32, float32 = np.int32, np.float32
 MAGNITUDE, INFINITY, ZERO = int32(0x7FFFFFFF), int32(0x7F800000), int32(0)
@@ -81,7 +81,7 @@ def rounding_loop(rule: Rule, real: str, step: bool) -> Callable[..., None]:
     address, size = table.ctypes.data, np.dtype(real).itemsize
 
     def call(x: int, out: int, count: int, scale: float = 1.0, first: int = 0, keys: tuple[int, int] = (0, 0)) -> None:
-        if count < MIN_NUMBERS_TO_SHARE:
+        if count < MIN_ELEMENTS_TO_SHARE:
             loop(x, out, count, scale, first, *keys, address)
             return
 
@@ -132,7 +132,7 @@ def power_of_two_blocks_loop(spec: BlockSpec, block: BlockRule) -> BlockLoop:
 
 
 def rounded_scale_blocks_loop(spec: BlockSpec, block: BlockRule) -> BlockLoop:
-    """The loops for blocks whose scales are rounded under one scale of the tensor (NVFP4), with their constants bound."""
+    """The loops for blocks with rounded scales under one scale of the tensor (NVFP4), with their constants bound."""
     round_blocks, table = bound(_round_scaled_blocks, block.element, SIZE=spec.size)
     round_scales, scale_table = bound(_round_scales, block.scale)
     find_largest, address, scale_address = largest_loop(), table.ctypes.data, scale_table.ctypes.data
@@ -235,8 +235,8 @@ def exponent_loop() -> Callable:
     """The loop that finds the exponent of each block's power-of-two scale.
 
     It takes the addresses of float32 patterns and of results (int32 [blocks]), the number of blocks, their size, the
-    three constants of :func:`lplab.formats.words.block_exponent`, and two bounds. A block with NaN or infinity, or whose
-    exponent lies outside these bounds, gets HARD; the loop returns whether there is one.
+    three constants of :func:`lplab.formats.words.block_exponent`, and two bounds. A block with NaN or infinity gets
+    HARD, and so does one whose exponent lies outside these bounds; the loop returns whether there is one.
     """
 
     def loop(x_address, exponent_address, blocks, size, add, limit, element_exponent, least, most):
