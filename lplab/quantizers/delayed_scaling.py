@@ -15,6 +15,7 @@ import numpy as np
 from lplab.checks import check_int
 from lplab.quantizers import array_inputs
 from lplab.quantizers.quantizer import Quantizer
+from lplab.quantizers.reductions import finite_row_maxima
 from lplab.quantizers.scaling import Amax
 
 REDUCTIONS = ("max", "latest")
@@ -188,4 +189,4 @@ def largest_finite(x: Any) -> float:
     3.0
     """
     xp, array, _ = array_inputs.to_working_array(x)
-    return float(array_inputs.largest_finite(xp, array.reshape(1, -1))[0])
+    return float(finite_row_maxima(xp, array.reshape(1, -1))[0])
