@@ -83,8 +83,8 @@ class Luq:
         Args:
             x: numpy array, torch tensor, number or list. A tensor that requires a gradient gets it straight through.
             seed: an integer, a numpy Generator or None for fresh entropy. Sample 0 is the same for any ``samples``.
-            amax: use this instead of max|x|, for example :class:`~lplab.quantizers.Hindsight`'s; larger magnitudes
-                saturate. None and 0 mean max|x|.
+            amax: use this instead of max|x|, such as a running mean over earlier steps; larger magnitudes saturate.
+                None and 0 mean max|x|.
         """
         xp, array, close = array_inputs.to_working_array(x)
         alpha = self._alpha(xp, array, amax)
