@@ -14,7 +14,7 @@ import numpy as np
 from lplab.arithmetic import array_sums, compiled_sums
 from lplab.arithmetic.accumulator import Accumulator, as_accumulator
 from lplab.arithmetic.exactness import bit_range_of, products_are_exact
-from lplab.arithmetic.threads import default_threads
+from lplab.formats.threads import default_threads
 from lplab.formats import BlockFormat, Format, counter_rng, get, inputs
 from lplab.formats.paths.array_kernels import widen
 
