@@ -228,11 +228,11 @@ QUANTIZERS = (
         ("tests/quantizers/test_gradscale.py",),
     ),
     Fault(
-        "hindsight_turned",
+        "oldest_magnitude",
         "lplab/quantizers/delayed_scaling.py",
-        "(1 - self.eta) * largest + self.eta * self.amax",
-        "self.eta * largest + (1 - self.eta) * self.amax",
-        "The running maximum keeps nine tenths of the past instead of one.",
+        'return max(self.values) if self.reduce == "max" else self.values[-1]',
+        'return max(self.values) if self.reduce == "max" else self.values[0]',
+        "Delayed scaling takes the oldest magnitude of its history for the latest.",
         ("tests/quantizers/test_delayed_scaling.py",),
     ),
     Fault(
