@@ -23,8 +23,6 @@ from lplab.formats.rounding import Rounding, as_rounding
 from lplab.formats.rounding_spec import BlockSpec, Grid, RoundingSpec, Table
 from lplab.formats.threads import share
 
-ELEMENTS_PER_STEP = 2**15  # what whole-array operations work on at a time stays in the processor's cache
-ELEMENTS_PER_KEY = 2**32  # elements that share a pair of random keys
 SCRATCH_SIZE = 2**13  # elements of a scratch copy
 MAX_PREPARED = 256  # roundings that a format remembers
 NO_KEYS = 0, 0
@@ -223,7 +221,7 @@ class PreparedRounding(LoadedWhenItPays):
         if at == to:
             self._in_place(x.reshape(-1), seed)
         elif not self.round_at(at, to, x.size, seed):
-            self.by_arrays(x.reshape(-1), out.reshape(-1), seed)
+            array_kernels.quantize_into(np, x.reshape(-1), out.reshape(-1), self.spec, self.rounding, seed)
 
     def round_at(self, x: int, out: int, count: int, seed: int = 0, scale: float | None = None) -> bool:
         """Round contiguous memory into disjoint memory, given by addresses; False where no loop is ready.
@@ -241,19 +239,20 @@ class PreparedRounding(LoadedWhenItPays):
         if not self.is_stochastic:
             loop(x, out, count, scale)
             return True
-        for start in range(0, count, ELEMENTS_PER_KEY):
-            keys, at = counter_rng.keys(seed, start // ELEMENTS_PER_KEY), start * self.dtype.itemsize
-            loop(x + at, out + at, min(ELEMENTS_PER_KEY, count - start), scale, 0, keys)
+        stretch = array_kernels.ELEMENTS_PER_KEY
+        for start in range(0, count, stretch):
+            keys, at = counter_rng.keys(seed, start // stretch), start * self.dtype.itemsize
+            loop(x + at, out + at, min(stretch, count - start), scale, 0, keys)
         return True
 
     def _in_place(self, x: np.ndarray, seed: int) -> None:
         loop = self.loop_for(x.size)
         if loop is None:
-            self.by_arrays(x, x, seed)
+            array_kernels.quantize_into(np, x, x, self.spec, self.rounding, seed)
             return
-        for start in range(0, x.size, ELEMENTS_PER_KEY):
-            keys = counter_rng.keys(seed, start // ELEMENTS_PER_KEY) if self.is_stochastic else NO_KEYS
-            stretch = x[start : start + ELEMENTS_PER_KEY]
+        for start in range(0, x.size, array_kernels.ELEMENTS_PER_KEY):
+            keys = counter_rng.keys(seed, start // array_kernels.ELEMENTS_PER_KEY) if self.is_stochastic else NO_KEYS
+            stretch = x[start : start + array_kernels.ELEMENTS_PER_KEY]
 
             def piece(first: int, stop: int, stretch: np.ndarray = stretch, keys: tuple[int, int] = keys) -> None:
                 scratch = np.empty(SCRATCH_SIZE, x.dtype)  # in place no loop would use vector instructions
@@ -263,18 +262,6 @@ class PreparedRounding(LoadedWhenItPays):
                     loop(*addresses(scratch, part), part.size, self.scale, at, keys)
 
             share(piece, stretch.size)
-
-    def by_arrays(self, x: np.ndarray, out: np.ndarray, seed: int = 0) -> None:
-        """Round a flat array into another without a compiled loop; the same bits."""
-        for start in range(0, x.size, ELEMENTS_PER_KEY):
-            key, stop = counter_rng.keys(seed, start // ELEMENTS_PER_KEY), min(start + ELEMENTS_PER_KEY, x.size)
-            for first in range(start, stop, ELEMENTS_PER_STEP):
-                part = slice(first, min(first + ELEMENTS_PER_STEP, stop))
-                draws = None
-                if self.is_stochastic:
-                    count, bits = part.stop - first, self.rounding.random_bits
-                    draws = counter_rng.random_bits(np, key, first - start, count, bits)
-                out[part] = array_kernels.quantize(np, x[part], self.spec, self.rounding, draws)
 
 
 class PreparedBlocks(LoadedWhenItPays):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lplab import formats as F
-from lplab.formats import apply, counter_rng
+from lplab.formats import counter_rng
 from lplab.formats.paths import array_kernels, kernel_selection
 from lplab.formats.rounding import rounds_away
 from lplab.formats.rounding_spec import Grid
@@ -106,7 +106,7 @@ def test_prefix_and_chunks(name, no_numba, monkeypatch):
     for count in (1, 100, 2**15, 2**15 + 1, 2**16 + 3):
         assert_same(fmt.quantize(x[:count], "stochastic", seed=7), want[:count], x[:count])
     for block in (1000, 2**13):
-        monkeypatch.setattr(apply, "ELEMENTS_PER_STEP", block)
+        monkeypatch.setattr(array_kernels, "ELEMENTS_PER_STEP", block)
         assert_same(fmt.quantize(x, "stochastic", seed=7), want, x)
     if no_numba == "0":
         monkeypatch.setattr(kernel_selection, "loops_are_on", False)
@@ -116,7 +116,7 @@ def test_prefix_and_chunks(name, no_numba, monkeypatch):
 def test_beyond_2_to_the_32(monkeypatch):
     """The counter has 32 bits; every 2^32 elements have their own keys."""
     fmt, x = F.get("e4m3fn"), numbers(2**16)
-    monkeypatch.setattr(apply, "ELEMENTS_PER_KEY", 2**14)
+    monkeypatch.setattr(array_kernels, "ELEMENTS_PER_KEY", 2**14)
     got = fmt.quantize(x, "stochastic", seed=3)
     for stretch in range(4):
         draws = counter_rng.random_bits(np, counter_rng.keys(3, stretch), 0, 2**14, 16)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lplab.formats import words
+from lplab.formats import counter_rng, words
 from lplab.formats.paths.rules import FLOAT_LAYOUTS, FloatLayout, GridConstants, constants, grid_rule, rounding_strategy
 from lplab.formats.reference import round_to_table
 from lplab.formats.rounding import MIN_FRACTION, Rounding
@@ -28,10 +28,15 @@ __all__ = [
     "keep_nonzero_visible",
     "narrow",
     "quantize",
+    "quantize_into",
     "rounding_strategy",
     "widen",
     "words_for",
 ]
+
+
+ELEMENTS_PER_STEP = 2**15  # what whole-array operations work on at a time stays in the processor's cache
+ELEMENTS_PER_KEY = 2**32  # elements that share a pair of random keys
 
 
 def quantize(xp: Any, x: Any, spec: Grid | Table, rounding: Rounding, draws: Any = None) -> Any:
@@ -52,6 +57,30 @@ def quantize(xp: Any, x: Any, spec: Grid | Table, rounding: Rounding, draws: Any
         with np.errstate(all="ignore"):  # no branch is left out where it does not matter
             result = word(bits, *more, *rule.constants).view(x.dtype)
     return result if spec.step == 1 else result * spec.step
+
+
+def quantize_into(
+    xp: Any, x: Any, out: Any, spec: Grid | Table, rounding: Rounding, seed: int = 0, step: int | None = None
+) -> None:
+    """Round a flat array into another, or into itself, by ``step`` elements at a time.
+
+    Args:
+        xp: numpy or torch.
+        x, out: of the same type; float32 or float64 [n].
+        spec, rounding: what is rounded to, and how.
+        seed: of the random bits; every ELEMENTS_PER_KEY elements have keys of their own.
+        step: bounds the memory for intermediate results; by default ELEMENTS_PER_STEP.
+    """
+    count, step = x.shape[0], step or ELEMENTS_PER_STEP
+    device = None if xp is np else x.device
+    for start in range(0, count, ELEMENTS_PER_KEY):
+        key, stop = counter_rng.keys(seed, start // ELEMENTS_PER_KEY), min(start + ELEMENTS_PER_KEY, count)
+        for first in range(start, stop, step):
+            part, draws = slice(first, min(first + step, stop)), None
+            if rounding.is_stochastic:
+                size, bits = part.stop - first, rounding.random_bits
+                draws = counter_rng.random_bits(xp, key, first - start, size, bits, device)
+            out[part] = quantize(xp, x[part], spec, rounding, draws)
 
 
 @lru_cache(maxsize=512)

@@ -65,6 +65,14 @@ def _compiled(loop: Callable, word: str, flags: tuple, real: str, names: tuple) 
     return compile_loop(loop, given, ".".join([*decided, *(f"{name}{int(value)}" for name, value in names)]))
 
 
+def _in_pieces(work: Callable[[int, int], None], count: int, unit: int = 1) -> None:
+    """Call ``work(first, last)`` for all of ``count`` items of so many numbers, on several threads if there are many."""
+    if count * unit < MIN_ELEMENTS_TO_SHARE:
+        work(0, count)
+    else:
+        share(work, count, unit)
+
+
 def rounding_loop(rule: Rule, real: str, step: bool) -> Callable[..., None]:
     """The loop that rounds number by number, with its constants bound.
 
@@ -81,14 +89,10 @@ def rounding_loop(rule: Rule, real: str, step: bool) -> Callable[..., None]:
     address, size = table.ctypes.data, np.dtype(real).itemsize
 
     def call(x: int, out: int, count: int, scale: float = 1.0, first: int = 0, keys: tuple[int, int] = (0, 0)) -> None:
-        if count < MIN_ELEMENTS_TO_SHARE:
-            loop(x, out, count, scale, first, *keys, address)
-            return
-
         def piece(start: int, stop: int) -> None:
             loop(x + size * start, out + size * start, stop - start, scale, first + start, *keys, address)
 
-        share(piece, count)
+        _in_pieces(piece, count)
 
     call.table = table  # keeps the address valid
     return call
@@ -124,7 +128,7 @@ def power_of_two_blocks_loop(spec: BlockSpec, block: BlockRule) -> BlockLoop:
                 hard.append(start)
             round_blocks(x + at, out + at, count, shift, size * start, *keys, address)
 
-        share(piece, blocks, size)
+        _in_pieces(piece, blocks, size)
         return np.flatnonzero(exponents == HARD) if hard else None
 
     call.table = table  # keeps the address valid
@@ -146,7 +150,7 @@ def rounded_scale_blocks_loop(spec: BlockSpec, block: BlockRule) -> BlockLoop:
         def find(start: int, stop: int) -> None:
             tops.append(find_largest(x + 4 * size * start, largest + 4 * start, stop - start, size))
 
-        share(find, blocks, size)
+        _in_pieces(find, blocks, size)
         tensor_scale = block_rounding.tensor_scale_of(int32(max(tops)).view(float32), spec)
         per_element, decode = float(block_rounding.scale_per_element(tensor_scale, spec)), float(tensor_scale[1])
 
@@ -156,7 +160,7 @@ def rounded_scale_blocks_loop(spec: BlockSpec, block: BlockRule) -> BlockLoop:
             round_scales(largest + of_blocks, s, f, count, per_element, highest, decode, scale_address)
             round_blocks(x + at, out + at, count, f, s, decode, size * start, *keys, address)
 
-        share(piece, blocks, size)
+        _in_pieces(piece, blocks, size)
 
     call.table = table, scale_table  # keeps the addresses valid
     return call
@@ -295,7 +299,7 @@ def table_loop(low_bits: np.uint32, cuts: np.ndarray, results: np.ndarray) -> Ca
         def piece(start: int, stop: int) -> None:
             look_up(x + 4 * start, out + 4 * start, stop - start, low_bits, cuts, results)
 
-        share(piece, count)
+        _in_pieces(piece, count)
 
     return call
 
