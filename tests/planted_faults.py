@@ -48,8 +48,8 @@ FORMATS = (
     Fault(
         "infinity_rounds_down",
         "lplab/formats/paths/rules.py",
-        "infinity=pattern(grid.infinite(False)),",
-        "infinity=pattern(overflow_result(grid, rounding, False)),",
+        "results = *results, grid.infinite(False), grid.infinite(True)",
+        "results = *results, overflow_result(grid, rounding, False), grid.infinite(True)",
         "Infinity, which is exact, becomes the largest value under rounding toward zero.",
         ("tests/formats/test_exact.py", "tests/formats/paths/test_paths.py"),
     ),
