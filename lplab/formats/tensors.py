@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 
 from lplab.formats import counter_rng
 from lplab.formats.gradients import StraightThrough
@@ -17,6 +16,12 @@ from lplab.formats.paths import array_kernels, block_rounding, kernel_selection,
 from lplab.formats.paths.prepared import Prepared, PreparedBlocks, PreparedRounding, PreparedRoundings
 from lplab.formats.recorded import is_inside, is_recorded, is_recording, is_transforming, recorded
 from lplab.formats.rounding import Rounding
+from lplab.formats.torch_privates import (
+    count_dispatch_modes,
+    is_forward_derivative_open,
+    open_transform,
+    tracing_state,
+)
 
 DEVICE_BLOCK = 2**24  # elements at a time on an accelerator: bounds the memory for intermediate results
 _WORKING_DTYPES = torch.float32, torch.float64
@@ -43,8 +48,8 @@ def _is_watched(x: torch.Tensor) -> bool:
 
     This is asked in each call, so that functions which decide it exactly are called only where it may be so.
     """
-    may_be = torch._C._get_tracing_state() is not None or torch._C._len_torch_dispatch_stack() > 0
-    may_be = may_be or torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
+    may_be = tracing_state() is not None or count_dispatch_modes() > 0
+    may_be = may_be or open_transform() is not None or is_forward_derivative_open()
     may_be = may_be or x.is_meta or type(x) is not torch.Tensor
     return may_be and (is_recorded(x) or is_transforming())
 

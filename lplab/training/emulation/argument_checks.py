@@ -15,10 +15,15 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from lplab.formats.recorded import has_numbers
+from lplab.formats.torch_privates import (
+    set_tracing_state,
+    tracing_state,
+    without_dispatch_modes,
+    without_function_modes,
+)
 
 MAX_CALLS = 10_000
 LEFT_TO_PYTORCH = "left to PyTorch"
@@ -46,13 +51,13 @@ def check_arguments(func: Any, args: tuple, kwargs: dict) -> str:
     ...
     RuntimeError: mat2 must be a matrix
     """
-    state = torch._C._get_tracing_state()
+    state = tracing_state()
     if state is not None:  # a trace would record the sizes that are read here, and PyTorch's own computation
-        torch._C._set_tracing_state(None)
+        set_tracing_state(None)
         try:
             return check_arguments(func, args, kwargs)
         finally:
-            torch._C._set_tracing_state(state)
+            set_tracing_state(state)
     try:
         key = (func, *[_describe(value) for value in args])
         if kwargs:
@@ -108,7 +113,7 @@ def _differ_in_length(key: Any, value: Any) -> bool:
 @contextmanager
 def _unseen() -> Iterator[None]:
     """No mode and no subclass of tensors sees what is called within the block."""
-    with torch._C.DisableTorchFunction(), _disable_current_modes():
+    with without_function_modes(), without_dispatch_modes():
         yield
 
 

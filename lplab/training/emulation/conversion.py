@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from lplab.checks import check_int
+from lplab.formats.torch_privates import is_to_empty
 from lplab.training.emulation.checkpoint_state import SaveHook, add_state_hooks, begin_anew, remove_state_hooks
 from lplab.training.emulation.interception import ForwardHook, NameOutsideTraces, PreForwardHook
 from lplab.training.emulation.layer_kinds import is_called, kinds_of, with_tensor_kinds
@@ -24,7 +25,6 @@ from lplab.training.recipe import recipes
 from lplab.training.recipe.recipe import Recipe
 
 ATTRIBUTE = "_lplab_emulation"
-_EMPTY = nn.Module.to_empty.__code__.co_consts  # with the code of the function that it applies
 _SKIP = "pass skip=[{name!r}] to leave it in float32"
 UNSUPPORTED: dict[Any, str] = {
     nn.RNN: "use nn.GRU or nn.LSTM, or " + _SKIP,
@@ -268,7 +268,7 @@ class ApplyAndBegin:
         """As PyTorch's method."""
         module = self.module()
         result = type(module)._apply(module, fn, *args, **kwargs)
-        if getattr(fn, "__code__", None) in _EMPTY:
+        if is_to_empty(fn):
             begin_anew(self.emulation, self.name, module, module._parameters[ALPHA])
         return result
 

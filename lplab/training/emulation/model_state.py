@@ -19,6 +19,7 @@ from functools import cached_property
 from types import FrameType
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from lplab.formats.recorded import is_transforming
@@ -60,6 +61,11 @@ class ModuleCall:
     draws: Draws | None = None
     frame: FrameType | None = None
     without_mode: bool = False
+
+    @property
+    def kind(self) -> tuple[str, bool, bool]:
+        """Calls of different kinds may compute different things; a part of a model may be called alone."""
+        return self.name, torch.is_grad_enabled(), self.module.training
 
 
 class ModuleReference:
@@ -107,6 +113,11 @@ class ThreadState(threading.local):
         self.draws: Draws | None = None
         self.again: Draws | None = None
         self.compiler: Any = None
+
+    @property
+    def inherited_draws(self) -> Draws | None:
+        """The draws of the innermost open call; without one, those of the recomputation that is going on."""
+        return self.calls[-1].draws if self.calls else self.again
 
 
 class Emulation:

@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C._dynamo import eval_frame
 
 from lplab.formats.gradients import StraightThrough
 from lplab.formats.recorded import has_numbers, is_recorded, is_recording, is_tracing
+from lplab.formats.torch_privates import is_autocast_on, is_batched_gradient, set_eval_frame, skip_compiling
 from lplab.quantizers import GradScale
-from lplab.training.emulation.autocast import autocast_off, is_autocast_on
+from lplab.training.emulation.autocast import autocast_off
 from lplab.training.emulation.prepared_rounding import is_plain
 from lplab.training.emulation.rounders import Rounded, TensorRounder, dual_rounding, rounder_of
 from lplab.training.recipe.quant_spec import QuantSpec
@@ -332,13 +332,13 @@ def not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def run(*args: Any) -> Any:
         if torch.compiler.is_dynamo_compiling():
-            torch._dynamo.skip_frame(msg=NOT_COMPILED)
-        compiler = eval_frame.set_eval_frame(None)
+            skip_compiling(NOT_COMPILED)
+        compiler = set_eval_frame(None)
         try:
             return function(*args)
         finally:
             if compiler is not None:
-                eval_frame.set_eval_frame(compiler)
+                set_eval_frame(compiler)
 
     return run
 
@@ -354,7 +354,7 @@ def first_derivative(backward: Callable[..., Any]) -> Callable[..., Any]:
     @not_compiled
     @functools.wraps(backward)
     def checked(ctx: Any, *gradients: Any) -> Any:
-        if any(isinstance(each, Tensor) and torch._C._functorch.is_legacy_batchedtensor(each) for each in gradients):
+        if any(isinstance(each, Tensor) and is_batched_gradient(each) for each in gradients):
             raise NotImplementedError(_BATCHED)
         if is_autocast_on():
             with autocast_off():
