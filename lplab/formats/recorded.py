@@ -23,8 +23,8 @@ from lplab.formats.torch_privates import (
     PROXY,
     count_dispatch_modes,
     dispatch_mode,
+    forward_derivative_level,
     is_fake,
-    is_forward_derivative_open,
     open_transform,
     tracing_state,
 )
@@ -141,7 +141,7 @@ def is_transforming() -> bool:
     >>> is_transforming()
     False
     """
-    return open_transform() is not None or is_forward_derivative_open()
+    return open_transform() is not None or forward_derivative_level() >= 0
 
 
 def check_not_traced(what: str) -> None:

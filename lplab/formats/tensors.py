@@ -18,7 +18,7 @@ from lplab.formats.recorded import is_inside, is_recorded, is_recording, is_tran
 from lplab.formats.rounding import Rounding
 from lplab.formats.torch_privates import (
     count_dispatch_modes,
-    is_forward_derivative_open,
+    forward_derivative_level,
     open_transform,
     tracing_state,
 )
@@ -49,7 +49,7 @@ def _is_watched(x: torch.Tensor) -> bool:
     This is asked in each call, so that functions which decide it exactly are called only where it may be so.
     """
     may_be = tracing_state() is not None or count_dispatch_modes() > 0
-    may_be = may_be or open_transform() is not None or is_forward_derivative_open()
+    may_be = may_be or open_transform() is not None or forward_derivative_level() >= 0
     may_be = may_be or x.is_meta or type(x) is not torch.Tensor
     return may_be and (is_recorded(x) or is_transforming())
 

@@ -1,22 +1,23 @@
 """Private names of PyTorch that lplab needs: a new version may drop them, and then breaks lplab here alone.
 
 PyTorch has no public way to ask what these tell. Each name says what it stands for;
-``tests/formats/test_torch_privates.py`` says of each one what to do when its test fails under a new version. Names that
-only end in an underscore somewhere, such as the fused ``torch._foreach_add``, are documented by PyTorch and stay where
-they are used. This module imports torch; it is imported when the first tensor is passed.
+``tests/formats/test_torch_privates.py`` says of each one what to do when its test fails under a new version. Operators
+such as ``torch._foreach_add`` stay where they are used, and so does ``torch._dynamo.skip_frame``, which acts on the
+function that calls it. This module imports torch; it is imported when the first tensor is passed.
 """
 
 from __future__ import annotations
 
 import inspect
 import sys
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch._C._dynamo import eval_frame
-from torch.autograd import forward_ad as _forward_ad
+from torch.autograd import forward_ad
 from torch.nn.utils import parametrize
 from torch.overrides import _get_current_function_mode
 from torch.utils import checkpoint
@@ -41,14 +42,10 @@ dispatch_mode = torch._C._get_dispatch_mode
 """The mode of one of these kinds that is on, or None."""
 
 
-def is_forward_derivative_open() -> bool:
-    """Whether the code runs within ``torch.autograd.forward_ad.dual_level()``."""
-    return _forward_ad._current_level >= 0
-
-
-def is_fx_tracing() -> bool:
-    """Whether a ``torch.fx.Tracer`` runs a forward pass with stand-ins for tensors."""
-    return bool(torch.fx._symbolic_trace._is_fx_tracing_flag)
+forward_derivative_level = partial(getattr, forward_ad, "_current_level")
+"""How many blocks of ``torch.autograd.forward_ad.dual_level()`` the code runs in, less one: −1 outside of them."""
+is_fx_tracing = partial(getattr, torch.fx._symbolic_trace, "_is_fx_tracing_flag")
+"""Whether a ``torch.fx.Tracer`` runs a forward pass with stand-ins for tensors."""
 
 
 def is_fake(x: Tensor) -> bool:
@@ -76,11 +73,6 @@ current_autograd_node = torch._C._current_autograd_node
 """The node of the graph whose backward pass is being computed, or None."""
 set_eval_frame = eval_frame.set_eval_frame
 """Exchange what compiles frames of Python for ``torch.compile``; None switches it off. Returns what it was."""
-
-
-def skip_compiling(why: str) -> None:
-    """Let ``torch.compile``, which is compiling the calling function, leave the function as it is."""
-    torch._dynamo.skip_frame(msg=why)
 
 
 # ---- frames and code of PyTorch's own functions ----------------------------------------------------------------------

@@ -23,17 +23,19 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
-from lplab.formats.recorded import is_recording, is_transforming, knows_shapes_alone
+from lplab.formats.recorded import is_recording, knows_shapes_alone
 from lplab.formats.torch_privates import (
     MODULE_CALL,
     asks_subclasses,
+    count_dispatch_modes,
     current_function_mode,
+    forward_derivative_level,
     is_autocast_on,
     is_fx_tracing,
     open_transform,
     saved_tensor_hooks,
     set_eval_frame,
-    skip_compiling,
+    tracing_state,
 )
 from lplab.training.emulation.argument_checks import has_own_numbers
 from lplab.training.emulation.autocast import autocast_off, in_float32
@@ -114,7 +116,7 @@ class QuantizationMode(TorchFunctionMode):
             if isinstance(handler, Unsupported):
                 return func(*args, **kwargs)
         else:
-            if types and asks_subclasses():
+            if types and asks_subclasses():  # else they have been asked
                 subclasses = [each for each in types if each is not Tensor]
                 if subclasses and all(issubclass(each, Tensor) for each in subclasses):
                     return self._called_by_subclasses(func, handler, subclasses, types, args, kwargs)
@@ -169,7 +171,7 @@ class PreForwardHook(_Hook):
     def __call__(self, module: nn.Module, args: Any) -> None:
         """Record the call; the first call switches the mode on."""
         if torch.compiler.is_dynamo_compiling():
-            skip_compiling(_NOT_EXPORTED if torch.compiler.is_exporting() else NOT_COMPILED)
+            torch._dynamo.skip_frame(msg=_NOT_EXPORTED if torch.compiler.is_exporting() else NOT_COMPILED)
         emulation, thread = self.emulation, self.emulation.thread
         compiler = set_eval_frame(None)
         if compiler is not None:
@@ -261,7 +263,7 @@ def _check_surroundings() -> None:
             "torch.func (vmap, grad, jacrev, …) cannot transform a model under a recipe: take torch.autograd.grad, one "
             "example after the other, or call the model within `with lplab.training.float32(model):`"
         )
-    if is_transforming():
+    if forward_derivative_level() >= 0:
         raise NotImplementedError(
             "forward-mode derivatives of a model under a recipe are not defined: take torch.autograd.grad, or call the "
             "model within `with lplab.training.float32(model):`"
@@ -270,7 +272,7 @@ def _check_surroundings() -> None:
         raise NotImplementedError(_NOT_EXPORTED)
     if is_symbolic_trace():
         raise NotImplementedError(_NOT_TRACED)
-    if not is_recording():
+    if (tracing_state() is None and not count_dispatch_modes()) or not is_recording():
         return
     if torch.is_grad_enabled():
         raise NotImplementedError(

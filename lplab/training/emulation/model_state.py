@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lplab.formats.recorded import is_transforming
+from lplab.formats.torch_privates import forward_derivative_level, open_transform
 from lplab.training.emulation import pact
 from lplab.training.emulation.quantized_op import Draws, QuantizedOp, Watcher
 from lplab.training.recipe.recipe import LayerRules, Recipe
@@ -203,7 +203,7 @@ class Emulation:
             kinds = kinds if "product" in kinds else kinds | self.kinds.get(call.name, frozenset())
             self._add(call.name, QuantizedOp(name, kinds, self.rules_of(call.name, kinds), self.seed))
         op = self.ops[name]
-        if is_transforming() and not op.rules.is_identity:
+        if (open_transform() is not None or forward_derivative_level() >= 0) and not op.rules.is_identity:
             raise NotImplementedError(
                 f"{self.location}: torch.func (vmap, grad, jvp, …) and forward-mode derivatives cannot transform what "
                 "a recipe rounds: write the product for the whole batch, as with torch.bmm or torch.einsum, or name "

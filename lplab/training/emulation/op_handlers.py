@@ -20,6 +20,7 @@ from torch import Tensor
 from torch._higher_order_ops import flex_attention
 from torch.nn import functional
 
+from lplab.formats.torch_privates import set_tracing_state, tracing_state
 from lplab.training.emulation import contraction_gemms
 from lplab.training.emulation.argument_checks import LEFT_TO_PYTORCH, check_arguments, written_into
 from lplab.training.emulation.attention import attention
@@ -326,12 +327,50 @@ def checked(handler: Handler, emulation: Emulation, func: Any, args: tuple, kwar
         out = kwargs.pop("out")
         y = checked(handler, emulation, func, args, kwargs)
         return y if out is None else written_into(out, y, func, args, kwargs)
-    what = check_arguments(func, args, kwargs)
+    what = _checked_once(func, args, kwargs)
     if what is LEFT_TO_PYTORCH:
         return func(*args, **kwargs)
     if what:
         handler = without_plain_tensors(what)
     return handler(emulation, func, args, kwargs)
+
+
+MAX_CALLS = 10_000
+_known_calls: dict[Any, str] = {}
+"""What :func:`check_arguments` returned, by the function, its shapes, dtypes and other arguments."""
+
+
+def _checked_once(func: Any, args: tuple, kwargs: dict) -> str:
+    """What :func:`check_arguments` returns; PyTorch computes calls that are alike once."""
+    state = tracing_state()
+    if state is not None:  # a trace would record the sizes that are read here, and PyTorch's own computation
+        set_tracing_state(None)
+        try:
+            return _checked_once(func, args, kwargs)
+        finally:
+            set_tracing_state(state)
+    try:
+        key = (func, *[_description(value) for value in args])
+        if kwargs:
+            key = *key, *kwargs, *[_description(value) for value in kwargs.values()]
+        what = _known_calls.get(key)
+    except (RuntimeError, TypeError):  # a nested tensor has no shape; some arguments have no hash
+        return check_arguments(func, args, kwargs)
+    if what is None:
+        what = check_arguments(func, args, kwargs)
+        if len(_known_calls) >= MAX_CALLS:
+            _known_calls.clear()
+        _known_calls[key] = what
+    return what
+
+
+def _description(value: Any) -> Any:
+    """What PyTorch's checks of an argument depend on."""
+    if isinstance(value, Tensor):
+        return type(value), value.shape, value.dtype, value.layout
+    if isinstance(value, list | tuple):
+        return type(value), *map(_description, value)
+    return type(value), value
 
 
 def is_checked(handler: Handler) -> bool:

@@ -16,7 +16,13 @@ from torch import Tensor
 
 from lplab.formats.gradients import StraightThrough
 from lplab.formats.recorded import has_numbers, is_recorded, is_recording, is_tracing
-from lplab.formats.torch_privates import is_autocast_on, is_batched_gradient, set_eval_frame, skip_compiling
+from lplab.formats.torch_privates import (
+    count_dispatch_modes,
+    is_autocast_on,
+    is_batched_gradient,
+    set_eval_frame,
+    tracing_state,
+)
 from lplab.quantizers import GradScale
 from lplab.training.emulation.autocast import autocast_off
 from lplab.training.emulation.prepared_rounding import is_plain
@@ -151,7 +157,8 @@ class QuantizedOp:
         of PyTorch records it.
         """
         x = x.detach()
-        if is_recorded(x):
+        is_plain_tensor = type(x) is Tensor and not x.is_meta
+        if not (is_plain_tensor and tracing_state() is None and count_dispatch_modes() == 0) and is_recorded(x):
             if rounder.is_random and is_recording():
                 raise NotImplementedError(
                     f"{self.name}: a trace would repeat the random bits of one call in all; trace the model "
@@ -332,7 +339,7 @@ def not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def run(*args: Any) -> Any:
         if torch.compiler.is_dynamo_compiling():
-            skip_compiling(NOT_COMPILED)
+            torch._dynamo.skip_frame(msg=NOT_COMPILED)
         compiler = set_eval_frame(None)
         try:
             return function(*args)

@@ -147,7 +147,7 @@ class LayerRules:
                 needs = "axis='contraction', or no axis"
                 raise ValueError(f"{role}: each product rounds its own operands here, so {rule!r} needs {needs}")
 
-    @property
+    @cached_property
     def is_identity(self) -> bool:
         """Whether a layer under these rules is a plain PyTorch layer."""
         return self.accumulator is None and not self._rounded
