@@ -26,6 +26,7 @@ from torch.nn import functional
 
 from lplab.formats.recorded import has_numbers
 from lplab.training.emulation.gemms import Product, as_rows, leaves
+from lplab.training.emulation.im2col_conv import ConvolutionGeometry
 from lplab.training.emulation.quantized_op import QuantizedOp, detach_view, first_derivative
 
 UNSUPPORTED = (
@@ -136,11 +137,12 @@ def product(a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bool) -> Tensor:
     return ContractionProduct.apply(a, b, None, op, weight_left)
 
 
-def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, op: QuantizedOp, geometry: tuple) -> Tensor:
+def convolution(
+    x: Tensor, weight: Tensor, bias: Tensor | None, op: QuantizedOp, geometry: ConvolutionGeometry
+) -> Tensor:
     """conv(x, weight) + bias as the product of the patches of x, in any number of dimensions, with groups.
 
-    ``geometry`` is what follows the bias in aten::convolution. A transposed convolution is an ordinary one of its
-    input with zeros between the numbers.
+    A transposed convolution is an ordinary one of its input with zeros between the numbers.
     """
     stride, padding, dilation, transposed, output_padding, groups = geometry
     dims = x.ndim - 2
@@ -162,7 +164,7 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, op: QuantizedOp,
 
 
 def _as_ordinary(
-    x: Tensor, weight: Tensor, stride: list, padding: list, dilation: list, output_padding: list, groups: int
+    x: Tensor, weight: Tensor, stride: Any, padding: Any, dilation: Any, output_padding: Any, groups: int
 ) -> tuple[Tensor, Tensor, list[int]]:
     """Input, weight and padding of the ordinary convolution that a transposed one is."""
     sizes = [(size - 1) * step + 1 for size, step in zip(x.shape[2:], stride, strict=True)]

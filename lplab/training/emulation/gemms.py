@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from lplab.training.emulation.im2col_conv import convolution, convolution_backward
+from lplab.training.emulation.im2col_conv import ConvolutionGeometry, convolution, convolution_backward
 from lplab.training.emulation.quantized_op import QuantizedOp, detach_view, first_derivative
 
 
@@ -126,11 +126,10 @@ class Convolution(torch.autograd.Function):
     """y = conv(x, W) + b in one, two or three dimensions, with groups; also the transposed convolution."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, op: QuantizedOp, geometry: tuple) -> Tensor:
-        """Round the operands, convolve, add the bias, round the output.
-
-        ``geometry`` is what follows the bias in aten::convolution.
-        """
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, op: QuantizedOp, geometry: ConvolutionGeometry
+    ) -> Tensor:
+        """Round the operands, convolve, add the bias, round the output."""
         ctx.leaves = leaves(x, weight)
         x, weight = rounded_input(x, op), op.round("weight", weight)
         ctx.save_for_backward(x, weight)
@@ -160,7 +159,7 @@ class Convolution(torch.autograd.Function):
         return dx, dw, db, None, None
 
 
-def _backward(dy: Tensor | None, x: Tensor, weight: Tensor, geometry: tuple, dx: bool, dw: bool) -> tuple:
+def _backward(dy: Tensor | None, x: Tensor, weight: Tensor, geometry: ConvolutionGeometry, dx: bool, dw: bool) -> tuple:
     if dy is None:
         return None, None
     backward = torch.ops.aten.convolution_backward

@@ -320,7 +320,7 @@ def checked(handler: Handler, emulation: Emulation, func: Any, args: tuple, kwar
             return func(*args, **kwargs)
         try:
             return handler(emulation, func, args, kwargs)
-        except (AttributeError, IndexError, TypeError, ValueError):  # a handler cannot read arguments of another kind
+        except (AttributeError, LookupError, TypeError, ValueError):  # a handler cannot read arguments of another kind
             return func(*args, **kwargs)
     if "out" in kwargs:
         kwargs = dict(kwargs)
