@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from lplab.training.emulation.layer_kinds import with_tensor_kinds
 from lplab.training.emulation.model_state import Emulation, StateLoading
-from lplab.training.emulation.pact import ALPHA, first_clip
+from lplab.training.emulation.trained_clips import ALPHA, first_clip
 
 KEY = "lplab_quantizers"
 """Where the quantizer state of a module is: ``state_dict()._metadata[module][KEY]``, a dict of plain values.
@@ -59,16 +59,16 @@ class BeforeLoadHook:
     ) -> None:
         """Restore the state of the module. Where there is none, the module keeps its own, which is noted."""
         _, missing_keys, _, errors = rest
-        found = metadata.get(KEY)
+        saved_state = metadata.get(KEY)
         if prefix + KEY in state:
             try:
-                found = from_tensor(state.pop(prefix + KEY))
+                saved_state = from_tensor(state.pop(prefix + KEY))
             except ValueError as problem:
                 errors.append(f"{prefix + KEY} holds no quantizer state: {problem}")
-        if found is not None:
-            self.emulation.load_state_of(self.name, found["sites"])
+        if saved_state is not None:
+            self.emulation.load_state_of(self.name, saved_state["sites"])
         clip = module._parameters.get(ALPHA)
-        trained = None if found is None else found["clips"].get(ALPHA)
+        trained = None if saved_state is None else saved_state["clips"].get(ALPHA)
         if clip is not None:
             device = _device(clip, state, prefix)
             if trained is not None:
@@ -82,7 +82,7 @@ class BeforeLoadHook:
         if thread.loading is None or thread.loading.missing_keys is not missing_keys:  # each load has a list of its own
             thread.loading = StateLoading(missing_keys, self.name)
         if (clip is not None and trained is None) or (
-            found is None and _has_trained_state(self.emulation, self.name, module)
+            saved_state is None and _has_trained_state(self.emulation, self.name, module)
         ):
             thread.loading.without_state.append(self.name or "the model")
 

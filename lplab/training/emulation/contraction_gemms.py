@@ -189,11 +189,11 @@ def einsum(equation: str, a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bo
     """
     left, right, result = _axes(equation, a, b)
     alone = (set(left) ^ set(right)) - set(result)
-    if alone or any(len(set(each)) < len(each) for each in (left, right, result)):
+    if alone or any(len(set(axes)) < len(axes) for axes in (left, right, result)):
         raise NotImplementedError(UNSUPPORTED.format(name=op.name, got=f"the einsum {equation!r}"))
     stack = [name for name in left if name in right and name in result]
     inner = [name for name in left if name in right and name not in result]
-    rows, columns = ([name for name in each if name not in stack + inner] for each in (left, right))
+    rows, columns = ([name for name in axes if name not in stack + inner] for axes in (left, right))
     sizes = dict(zip(left + right, (*a.shape, *b.shape), strict=True))
 
     def volume(group: list[str]) -> int:
@@ -203,8 +203,8 @@ def einsum(equation: str, a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bo
     a = a.permute([left.index(name) for name in stack + rows + inner]).reshape(*batch, volume(rows), volume(inner))
     b = b.permute([right.index(name) for name in stack + inner + columns])
     y = product(a, b.reshape(*batch, volume(inner), volume(columns)), op, weight_left)
-    found = stack + rows + columns
-    return y.reshape([sizes[name] for name in found]).permute([found.index(name) for name in result])
+    order = stack + rows + columns
+    return y.reshape([sizes[name] for name in order]).permute([order.index(name) for name in result])
 
 
 def _axes(equation: str, a: Tensor, b: Tensor) -> tuple[str, str, str]:

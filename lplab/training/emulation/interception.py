@@ -117,8 +117,8 @@ class QuantizationMode(TorchFunctionMode):
                 return func(*args, **kwargs)
         else:
             if types and asks_subclasses():  # else they have been asked
-                subclasses = [each for each in types if each is not Tensor]
-                if subclasses and all(issubclass(each, Tensor) for each in subclasses):
+                subclasses = [kind for kind in types if kind is not Tensor]
+                if subclasses and all(issubclass(kind, Tensor) for kind in subclasses):
                     return self._called_by_subclasses(func, handler, subclasses, types, args, kwargs)
             if is_autocast_on():
                 with autocast_off():
@@ -142,17 +142,17 @@ class QuantizationMode(TorchFunctionMode):
         self, func: Any, handler: Any, subclasses: list, types: Any, args: tuple, kwargs: dict
     ) -> Any:
         """What subclasses of tensors make of the function, as PyTorch asks them; the mode sees what they call."""
-        own = [each.__name__ for each in subclasses if has_own_numbers(each)]
+        own = [kind.__name__ for kind in subclasses if has_own_numbers(kind)]
         if own and is_checked(handler):
             func(*args, **kwargs)  # raises PyTorch's own error, if there is one
             return without_plain_tensors(f"a {own[0]}")(self.emulation, func, args, kwargs)
         is_attention = func is functional.scaled_dot_product_attention  # a mask object may call a fused kernel on a GPU
         with self.nested(), sdpa_kernel(SDPBackend.MATH) if is_attention else nullcontext():
-            for each in subclasses:
-                result = each.__torch_function__(func, types, args, kwargs)
+            for kind in subclasses:
+                result = kind.__torch_function__(func, types, args, kwargs)
                 if result is not NotImplemented:
                     return result
-        raise TypeError(f"{func} has no implementation for {', '.join(each.__name__ for each in subclasses)}")
+        raise TypeError(f"{func} has no implementation for {', '.join(kind.__name__ for kind in subclasses)}")
 
 
 class _Hook:

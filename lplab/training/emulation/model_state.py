@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from lplab.formats.torch_privates import forward_derivative_level, open_transform
-from lplab.training.emulation import pact
+from lplab.training.emulation import trained_clips
 from lplab.training.emulation.quantized_op import Draws, QuantizedOp, Watcher
 from lplab.training.recipe.recipe import LayerRules, Recipe
 
@@ -163,7 +163,7 @@ class Emulation:
     def is_identity(self) -> bool:
         """Whether nothing at all is rounded."""
         used = (self.recipe, *(other for _, other in self.overrides))
-        return all(each.is_identity and not each.exceptions for each in used)
+        return all(recipe.is_identity and not recipe.exceptions for recipe in used)
 
     # -- the current module -----------------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ class Emulation:
 
     def clipped(self, x: Tensor, op: QuantizedOp) -> Tensor:
         """The input of a layer, rounded under its trained clip; unchanged where the layer has none."""
-        return x if op.rules.activation.learned is None else pact.clipped(x, op, self.module)
+        return x if op.rules.activation.learned is None else trained_clips.clipped(x, op, self.module)
 
     # -- copies and files -------------------------------------------------------------------------------------
 
@@ -305,16 +305,16 @@ def preserve_random_state(emulations: list[Emulation]) -> Iterator[None]:
     >>> emulation.ops["new"].calls
     {}
     """
-    before = [{name: dict(op.calls) for name, op in each.ops.items()} for each in emulations]
+    before = [{name: dict(op.calls) for name, op in emulation.ops.items()} for emulation in emulations]
     try:
         yield
     finally:
-        for each, calls in zip(emulations, before, strict=True):
-            for name, op in each.ops.items():
+        for emulation, calls in zip(emulations, before, strict=True):
+            for name, op in emulation.ops.items():
                 op.calls = calls.get(name, {})
 
 
 def _with_late(kinds: dict[str, frozenset[str]], share: float) -> dict[str, frozenset[str]]:
     """The kinds of layers by name, of which a share, those at the end, are "late"."""
     late = set(list(kinds)[len(kinds) - math.ceil(round(share * len(kinds), 9)) :])
-    return {name: each | {"late"} if name in late else each - {"late"} for name, each in kinds.items()}
+    return {name: own | {"late"} if name in late else own - {"late"} for name, own in kinds.items()}

@@ -477,12 +477,12 @@ def _operators(handlers: dict[Any, Handler]) -> dict[Any, Handler]:
     functions |= {name: getattr(torch.Tensor, name) for name in ("addmm_", "addmv_", "baddbmm_", "addbmm_", "addr_")}
     functions |= {"linear": functional.linear, "bilinear": functional.bilinear}
     functions |= {"scaled_dot_product_attention": functional.scaled_dot_product_attention}
-    found: dict[Any, Handler] = {}
+    operators: dict[Any, Handler] = {}
     for name, function in functions.items():
         operator = getattr(torch.ops.aten, name)
         overloads = (getattr(operator, overload) for overload in operator.overloads() if overload in ALIKE)
-        found |= dict.fromkeys((operator, *overloads), handlers[function])
-    return found
+        operators |= dict.fromkeys((operator, *overloads), handlers[function])
+    return operators
 
 
 HANDLERS: dict[Any, Handler] = _table()

@@ -56,8 +56,8 @@ class Draws:
         key = op.name, role
         if self.again is None:
             seed = op.new_seed(role) if reused is None else reused
-        elif (known := next(self.again.get(key, iter(())), None)) is not None:
-            seed = known
+        elif (drawn := next(self.again.get(key, iter(())), None)) is not None:
+            seed = drawn
         else:
             raise RuntimeError(
                 f"{op.name}: the recomputation of an activation checkpoint takes another path than the "
@@ -361,7 +361,7 @@ def first_derivative(backward: Callable[..., Any]) -> Callable[..., Any]:
     @not_compiled
     @functools.wraps(backward)
     def checked(ctx: Any, *gradients: Any) -> Any:
-        if any(isinstance(each, Tensor) and is_batched_gradient(each) for each in gradients):
+        if any(isinstance(dy, Tensor) and is_batched_gradient(dy) for dy in gradients):
             raise NotImplementedError(_BATCHED)
         if is_autocast_on():
             with autocast_off():
@@ -395,8 +395,8 @@ def without_derivative(*gradients: Tensor | None, sources: Sequence[Tensor] = ()
     ``sources``: what the gradients depend on. ``torch.autograd.grad`` takes only the ways that lead to its inputs, so
     without them it would find none, and take the gradients for constants.
     """
-    known = [gradient.detach().requires_grad_() for gradient in gradients if gradient is not None]
-    results = iter(NoSecondDerivative.apply(len(known), *known, *sources))
+    present = [gradient.detach().requires_grad_() for gradient in gradients if gradient is not None]
+    results = iter(NoSecondDerivative.apply(len(present), *present, *sources))
     return tuple(None if gradient is None else next(results) for gradient in gradients)
 
 

@@ -75,21 +75,21 @@ def draws_of(emulation: Emulation, frame: FrameType | None) -> Draws | None:
     calls = emulation.thread.calls
     draws, stop = emulation.thread.inherited_draws, calls[-1].frame if calls else None
     while frame is not None and frame is not stop and frame.f_code is not _AGAIN:
-        found = recomputed_function(frame)
-        draws = draws if found is None else _recorded(draws, *found, emulation)
+        checkpointed = recomputed_function(frame)
+        draws = draws if checkpointed is None else _recorded(draws, *checkpointed, emulation)
         frame = frame.f_back
     return draws
 
 
 def _recorded(draws: Draws | None, owner: Any, attribute: str, args: tuple, emulation: Emulation) -> Draws:
     """The same draws, which the checkpoint with this owner records; it is prepared when it is met first."""
-    known = getattr(owner, attribute)
-    while isinstance(known, Recomputation) and known.emulation is not emulation:
-        known = known.function
-    if not isinstance(known, Recomputation):
-        known = Recomputation(getattr(owner, attribute), emulation, args)
-        setattr(owner, attribute, known)
+    function = getattr(owner, attribute)
+    while isinstance(function, Recomputation) and function.emulation is not emulation:
+        function = function.function
+    if not isinstance(function, Recomputation):
+        function = Recomputation(getattr(owner, attribute), emulation, args)
+        setattr(owner, attribute, function)
     draws = draws or Draws()
-    if any(record is known.seeds for record in draws.records):
+    if any(record is function.seeds for record in draws.records):
         return draws  # found by a call further out
-    return Draws((*draws.records, known.seeds), draws.again)
+    return Draws((*draws.records, function.seeds), draws.again)

@@ -138,8 +138,8 @@ class ProductWatch(TorchDispatchMode):
             return
         because = "it is not seen: only functions of PyTorch that Python code calls, and that lplab knows, are"
         cure = "compute it by torch.matmul or other functions of PyTorch, called from Python, or "
-        found = UnseenProduct(self.emulation.name, f"aten.{func._opname}", "forward", because)
-        self._add(found, self.emulation.location, cure)
+        product = UnseenProduct(self.emulation.name, f"aten.{func._opname}", "forward", because)
+        self._add(product, self.emulation.location, cure)
 
     def _found_in_backward(self, func: Any, args: tuple, node: str) -> None:
         if not _has_real_numbers(args):
@@ -151,15 +151,15 @@ class ProductWatch(TorchDispatchMode):
             if node.startswith(SOLVERS)
             else "let PyTorch differentiate the products, without a function of yours, or "
         )
-        found = UnseenProduct(self.layer, f"aten.{func._opname}", where, because)
-        self._add(found, f"{self.layer or 'the model'}, {where}", cure)
+        product = UnseenProduct(self.layer, f"aten.{func._opname}", where, because)
+        self._add(product, f"{self.layer or 'the model'}, {where}", cure)
 
-    def _add(self, found: UnseenProduct, location: str, cure: str) -> None:
-        if found in self.emulation.unseen:
+    def _add(self, product: UnseenProduct, location: str, cure: str) -> None:
+        if product in self.emulation.unseen:
             return
-        self.emulation.unseen[found] = None
+        self.emulation.unseen[product] = None
         warnings.warn(
-            f"{location}: {found.operator} is computed in float32, the recipe does not see it; {cure}"
+            f"{location}: {product.operator} is computed in float32, the recipe does not see it; {cure}"
             "name the module in skip=[…]",
             UnseenProductWarning,
             stacklevel=2,

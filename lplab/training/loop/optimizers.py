@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from lplab.checks import check_int, check_positive
 from lplab.training.emulation.conversion import emulation_of
-from lplab.training.emulation.pact import ALPHA
+from lplab.training.emulation.trained_clips import ALPHA
 from lplab.training.loop.update_rounding import FLOAT32_GROUP, ParameterBatch, UpdateRounder, parameter_batches
 from lplab.training.recipe import recipes
 from lplab.training.recipe.recipe import Recipe, Update

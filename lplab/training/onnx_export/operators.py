@@ -20,7 +20,7 @@ from torch import Tensor, fx
 from lplab.training.emulation.convolutions import convolution_arguments, convolution_kinds, per_dimension
 from lplab.training.emulation.quantized_op import PRODUCT
 from lplab.training.onnx_export.graph import DTYPES, OnnxGraph, Value
-from lplab.training.onnx_export.rounding import limited, rounded
+from lplab.training.onnx_export.quantize_nodes import limited, rounded
 from lplab.training.recipe.recipe import LayerRules
 
 aten: Any = torch.ops.aten

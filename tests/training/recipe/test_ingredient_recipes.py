@@ -4,7 +4,7 @@ import pytest
 
 from lplab.recordings.ingredients import COMBINATIONS, MXFP4_2025, MXFP8_2025, NVFP4_2025, PLAIN, SWITCHED, Ingredients
 from lplab.training import recipes
-from lplab.training.recipe.ingredients import recipe_of
+from lplab.training.recipe.ingredient_recipes import recipe_of
 
 
 def same(ours, published):
