@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from lplab.formats.recorded import has_numbers
-from lplab.training.emulation.gemms import Product, as_rows, leaves
+from lplab.training.emulation.gemms import Product, as_rows, factor_roles, leaves
 from lplab.training.emulation.im2col_conv import ConvolutionGeometry
 from lplab.training.emulation.quantized_op import QuantizedOp, detach_view, first_derivative
 
@@ -51,11 +51,11 @@ class ContractionProduct(torch.autograd.Function):
         For the backward pass an operand is saved as it is where the rules round it again, else as it was rounded.
         """
         ctx.leaves = leaves(a, b)
-        ctx.op, ctx.roles = op, _roles(op, weight_left)
+        ctx.op, ctx.roles = op, factor_roles(op, weight_left)
         ctx.bias_shape = None if bias is None else bias.shape
-        left, right, left_again, right_again, *_ = ctx.roles
-        x, w = _operand(op, left, a, -1), _operand(op, right, b, -2)
-        again = [getattr(op.rules, role) is not None for role in (left_again, right_again)]
+        left, right = ctx.roles
+        x, w = _operand(op, left.forward, a, -1), _operand(op, right.forward, b, -2)
+        again = [getattr(op.rules, roles.again) is not None for roles in ctx.roles]
         ctx.save_for_backward(a if again[0] else x, b if again[1] else w)
         y = op.matmul(x, w)
         return op.round("output", detach_view(y if bias is None else y + bias))
@@ -65,32 +65,21 @@ class ContractionProduct(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor) -> Any:
         """da = dy · bᵀ sums over the columns of y, db = aᵀ · dy over its rows; the bias gets the sum of dy."""
         (a, b), op = ctx.saved_tensors, ctx.op
-        _, _, a_role, b_role, for_a, for_b, a_result, b_result = ctx.roles
+        left, right = ctx.roles
         if op.scale is not None and has_numbers(dy):
             op.scale.vote(dy)
         da = db = dbias = None
         if ctx.needs_input_grad[0]:
-            _check_pair(op, for_a, b_role)
-            da = op.matmul(_operand(op, for_a, dy, -1), _operand(op, b_role, b.mT, -2))
-            da = op.round(a_result, da.sum_to_size(a.shape))
+            _check_pair(op, left.output_gradient, right.again)
+            da = op.matmul(_operand(op, left.output_gradient, dy, -1), _operand(op, right.again, b.mT, -2))
+            da = op.round(left.gradient, da.sum_to_size(a.shape))
         if ctx.needs_input_grad[1]:
-            _check_pair(op, for_b, a_role)
-            db = op.matmul(_operand(op, a_role, a.mT, -1), _operand(op, for_b, dy, -2))
-            db = op.round(b_result, db.sum_to_size(b.shape))
+            _check_pair(op, right.output_gradient, left.again)
+            db = op.matmul(_operand(op, left.again, a.mT, -1), _operand(op, right.output_gradient, dy, -2))
+            db = op.round(right.gradient, db.sum_to_size(b.shape))
         if ctx.needs_input_grad[2]:
             dbias = dy.sum_to_size(ctx.bias_shape)
         return da, db, dbias, None, None
-
-
-def _roles(op: QuantizedOp, weight_left: bool) -> tuple[str, ...]:
-    """Of a and b: their roles forward and backward, those of dy for their gradients, and those of the gradients."""
-    if "product" in op.kinds:
-        forward, again = ("activation", "activation"), ("activation_dw", "activation_dw")
-    else:
-        forward, again = ("activation", "weight"), ("activation_dw", "weight_dx")
-    gradients, results = ("output_gradient_dx", "output_gradient_dw"), ("input_gradient", "weight_gradient")
-    pairs = (forward, again, gradients, results)
-    return tuple(role for pair in pairs for role in (pair[::-1] if weight_left else pair))
 
 
 def _check_pair(op: QuantizedOp, left: str, right: str) -> None:

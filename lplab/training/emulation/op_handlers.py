@@ -25,7 +25,7 @@ from lplab.training.emulation import contraction_gemms
 from lplab.training.emulation.argument_checks import LEFT_TO_PYTORCH, check_arguments, written_into
 from lplab.training.emulation.attention import attention
 from lplab.training.emulation.convolutions import convolutions
-from lplab.training.emulation.gemms import Bilinear, Linear, as_matrix_stack, as_rows
+from lplab.training.emulation.gemms import Bilinear, Linear, as_matrix_stack, as_rows, factor_roles
 from lplab.training.emulation.model_state import Emulation
 from lplab.training.emulation.observed_ops import call_observed
 from lplab.training.emulation.quantized_op import PRODUCT, QuantizedOp, round_with_ste, rounded_gradient
@@ -114,18 +114,17 @@ def _product_op(emulation: Emulation, op_kind: str, a: Tensor, b: Tensor) -> tup
 
 def _roles(op: QuantizedOp, a: Tensor, b: Tensor, weight_left: bool) -> tuple[tuple[str, Tensor], tuple[str, Tensor]]:
     """Both factors with their roles, in the order of the call."""
-    if "product" in op.kinds:
-        return ("activation", a), ("activation", b)
-    return (("weight", a), ("activation", b)) if weight_left else (("activation", a), ("weight", b))
+    left, right = factor_roles(op, weight_left)
+    return (left.forward, a), (right.forward, b)
 
 
 def _clipped(emulation: Emulation, op: QuantizedOp, a: Tensor, b: Tensor, weight_left: bool) -> tuple[Tensor, Tensor]:
     """Both factors; activations are rounded under the trained clip, where there is one."""
     if op.rules.activation.learned is None:
         return a, b
-    if "product" in op.kinds:
-        return emulation.clipped(a, op), emulation.clipped(b, op)
-    return (a, emulation.clipped(b, op)) if weight_left else (emulation.clipped(a, op), b)
+    factors = _roles(op, a, b, weight_left)
+    a, b = (x if role == "weight" else emulation.clipped(x, op) for role, x in factors)
+    return a, b
 
 
 def addmm(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
