@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -33,11 +34,21 @@ class MissingQuantizerState(UserWarning):
     """A state without the trained clips or gradient scales of a quantized model was loaded into it."""
 
 
-class SaveHook:
-    """Runs after ``state_dict`` of a module: adds its quantizer state, leaves its clip out of the parameters."""
+@dataclass(eq=False)
+class StateHook:
+    """A hook of a module of this name.
 
-    def __init__(self, emulation: Emulation, name: str) -> None:
-        self.emulation, self.name = emulation, name
+    Args:
+        emulation: of the model.
+        name: of the module in the model.
+    """
+
+    emulation: Emulation
+    name: str
+
+
+class SaveHook(StateHook):
+    """Runs after ``state_dict`` of a module: adds its quantizer state, leaves its clip out of the parameters."""
 
     def __call__(self, module: nn.Module, state: dict[str, Any], prefix: str, metadata: dict[str, Any]) -> None:
         """Change the state in place."""
@@ -48,11 +59,8 @@ class SaveHook:
             state[prefix + KEY] = as_tensor(metadata[KEY])
 
 
-class BeforeLoadHook:
+class BeforeLoadHook(StateHook):
     """Runs before a module loads its part of a state: takes the quantizer state out of it."""
-
-    def __init__(self, emulation: Emulation, name: str) -> None:
-        self.emulation, self.name = emulation, name
 
     def __call__(
         self, module: nn.Module, state: dict[str, Any], prefix: str, metadata: dict[str, Any], *rest: Any
@@ -104,11 +112,8 @@ def _device(clip: Tensor, state: dict[str, Any], prefix: str) -> torch.device:
     return next((x.device for x in tensors), torch.device("cpu"))
 
 
-class AfterLoadHook:
+class AfterLoadHook(StateHook):
     """Runs after a module and all modules inside it were loaded: the outermost one warns of what was missing."""
-
-    def __init__(self, emulation: Emulation, name: str) -> None:
-        self.emulation, self.name = emulation, name
 
     def __call__(self, module: nn.Module, incompatible_keys: Any) -> None:
         """Warn once for a whole model."""
@@ -130,9 +135,6 @@ class AfterLoadHook:
             )
 
 
-HOOKS = SaveHook, BeforeLoadHook, AfterLoadHook
-
-
 def add_state_hooks(emulation: Emulation, name: str, module: nn.Module) -> None:
     """Let the quantizer state of a module travel with its ``state_dict``."""
     module.register_state_dict_post_hook(SaveHook(emulation, name))
@@ -143,7 +145,7 @@ def add_state_hooks(emulation: Emulation, name: str, module: nn.Module) -> None:
 def remove_state_hooks(module: nn.Module) -> None:
     """Undo :func:`add_state_hooks`."""
     for hooks in (module._state_dict_hooks, module._load_state_dict_pre_hooks, module._load_state_dict_post_hooks):
-        for key in [key for key, hook in hooks.items() if isinstance(getattr(hook, "hook", hook), HOOKS)]:
+        for key in [key for key, hook in hooks.items() if isinstance(getattr(hook, "hook", hook), StateHook)]:
             del hooks[key]
 
 

@@ -265,7 +265,7 @@ class ApplyAndBegin:
         self.emulation, self.name, self.module = emulation, name, ModuleReference(module)
 
     def __call__(self, fn: Any, *args: Any, **kwargs: Any) -> nn.Module:
-        """As PyTorch's method."""
+        """Apply a function to all parameters, as PyTorch's method of this name does."""
         module = self.module()
         result = type(module)._apply(module, fn, *args, **kwargs)
         if is_to_empty(fn):

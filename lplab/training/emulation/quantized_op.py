@@ -174,7 +174,9 @@ class QuantizedOp:
         return detach_view(rounded.values)
 
     def round_into(self, role: str, x: Tensor, out: Tensor, rounder: TensorRounder | None = None) -> Tensor:
-        """As :meth:`round`, and faster for small tensors: ``out`` has the result where it could be written there.
+        """The tensor rounded by the rule of this role, faster than :meth:`round` for small tensors.
+
+        ``out`` is returned where the result could be written there; else a new tensor.
 
         Args:
             role: of the tensor.
@@ -237,7 +239,7 @@ class QuantizedOp:
         return self.round(role, x) if out is None else self.round_into(role, x, out)
 
     def _both_gradients(self, dy: Tensor, into: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor] | None:
-        """As :meth:`gradients`, in one pass over dy; None where that is not possible."""
+        """An output gradient rounded for dx and for dW in one pass over it; None where that is not possible."""
         if self.scale is None or not self.scale.is_set or self.watch is not None or not has_numbers(dy):
             return None
         scale = self.scale.scale
@@ -259,7 +261,7 @@ class QuantizedOp:
         return None if self.thread is None else self.thread.draws
 
     def seed_of(self, role: str) -> int:
-        """A seed that no other op, role or call has; in the recomputation of a checkpoint, that of the forward pass."""
+        """The seed of the next rounding: no other op, role or call has it, but the recomputation of a checkpoint."""
         draws = self._draws if role in FORWARD_ROLES else None
         self.last_seed = self.new_seed(role) if draws is None else draws.seed(self, role)
         return self.last_seed

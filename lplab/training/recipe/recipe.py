@@ -376,7 +376,7 @@ class Recipe(LayerRules):
         return LayerRules() if "normalization" in kinds else self.layers
 
     def exception_for(self, kinds: frozenset[str] | set[str] | tuple[str, ...]) -> str | None:
-        """Of the kinds of a layer the one whose exception decides; None where it is an ordinary layer.
+        """The kind whose exception decides, of the kinds of a layer; None where it is an ordinary layer.
 
         >>> Recipe(exceptions={"last": LayerRules(), "first": LayerRules()}).exception_for({"last", "first"})
         'first'
