@@ -165,9 +165,9 @@ ARITHMETIC = (
 QUANTIZERS = (
     Fault(
         "pact_at_the_clip",
-        "lplab/quantizers/pact.py",
-        "return (part >= 0) & (part < clip), part >= clip",
-        "return (part >= 0) & (part <= clip), part > clip",
+        "lplab/quantizers/reductions.py",
+        "return (x < bound) & ((x > -bound) if signed else (x >= 0)), x >= bound, (x <= -bound) & signed",
+        "return (x <= bound) & ((x > -bound) if signed else (x >= 0)), x > bound, (x <= -bound) & signed",
         "An activation right at the clip gives its gradient to the input instead of to the clip.",
         ("tests/quantizers/test_pact.py",),
     ),
