@@ -165,9 +165,9 @@ ARITHMETIC = (
 QUANTIZERS = (
     Fault(
         "pact_at_the_clip",
-        "lplab/quantizers/pact.py",
-        "return (part >= 0) & (part < clip), part >= clip",
-        "return (part >= 0) & (part <= clip), part > clip",
+        "lplab/quantizers/reductions.py",
+        "return (x < bound) & ((x > -bound) if signed else (x >= 0)), x >= bound, (x <= -bound) & signed",
+        "return (x <= bound) & ((x > -bound) if signed else (x >= 0)), x > bound, (x <= -bound) & signed",
         "An activation right at the clip gives its gradient to the input instead of to the clip.",
         ("tests/quantizers/test_pact.py",),
     ),
@@ -489,7 +489,7 @@ TRAINING = (
     ),
     Fault(
         "dw_stays_wide",
-        "lplab/training/recipe/published.py",
+        "lplab/training/recipe/published_8bit.py",
         "weight_gradient=DLFLOAT,",
         "weight_gradient=QuantSpec(),",
         "Weight gradients of the FP8 recipe of 2018 are not rounded to 1-6-9.",
@@ -530,7 +530,7 @@ TRAINING = (
     Fault(
         "scales_not_restored",
         "lplab/training/emulation/checkpoint_state.py",
-        'self.emulation.load_state_of(self.name, found["sites"])',
+        'self.emulation.load_state_of(self.name, saved_state["sites"])',
         "self.emulation.ops_of(self.name)",
         "A checkpoint does not bring back gradient scales and coins.",
         ("tests/training/emulation/test_checkpoint_state.py", "tests/training/loop/test_trainer.py"),
@@ -605,11 +605,11 @@ TRAINING = (
     ),
     Fault(
         "forward_stays_narrow",
-        "lplab/training/recipe/ingredients.py",
+        "lplab/training/recipe/ingredient_recipes.py",
         "recipe = recipe.with_forward(LayerRules(weight=operand, activation=operand))",
         "recipe = recipe.with_forward(LayerRules(weight=operand, activation=recipe.activation))",
         "A recipe of ingredients rounds activations of the forward pass in the format of the backward pass.",
-        ("tests/training/recipe/test_ingredients.py",),
+        ("tests/training/recipe/test_ingredient_recipes.py",),
     ),
 )
 

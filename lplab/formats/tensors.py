@@ -9,12 +9,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.autograd import forward_ad
 
 from lplab.formats.gradients import StraightThrough
 from lplab.formats.inputs import as_rows, check_strided
 from lplab.formats.paths import array_kernels, block_rounding, kernel_selection
 from lplab.formats.recorded import is_inside, is_recorded, is_recording, is_transforming, recorded
+from lplab.formats.torch_privates import (
+    count_dispatch_modes,
+    forward_derivative_level,
+    open_transform,
+    tracing_state,
+)
 
 # What is called ``ready`` here is what :func:`lplab.formats.apply.prepare` gives, for the dtype of x.
 DEVICE_BLOCK = 2**24  # elements at a time on an accelerator: bounds the memory for intermediate results
@@ -39,8 +44,8 @@ def _is_watched(x: torch.Tensor) -> bool:
 
     This is asked in each call, so that functions which decide it exactly are called only where it may be so.
     """
-    may_be = torch._C._get_tracing_state() is not None or torch._C._len_torch_dispatch_stack() > 0
-    may_be = may_be or torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
+    may_be = tracing_state() is not None or count_dispatch_modes() > 0
+    may_be = may_be or open_transform() is not None or forward_derivative_level() >= 0
     may_be = may_be or x.is_meta or type(x) is not torch.Tensor
     return may_be and (is_recorded(x) or is_transforming())
 

@@ -13,12 +13,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C._dynamo import eval_frame
 
 from lplab.formats.gradients import StraightThrough
 from lplab.formats.recorded import has_numbers, is_recorded, is_recording, is_tracing
+from lplab.formats.torch_privates import (
+    count_dispatch_modes,
+    is_autocast_on,
+    is_batched_gradient,
+    set_eval_frame,
+    tracing_state,
+)
 from lplab.quantizers import GradScale
-from lplab.training.emulation.autocast import autocast_off, is_autocast_on
+from lplab.training.emulation.autocast import autocast_off
 from lplab.training.emulation.prepared_rounding import is_plain
 from lplab.training.emulation.rounders import Rounded, TensorRounder, dual_rounding, rounder_of
 from lplab.training.recipe.quant_spec import QuantSpec
@@ -50,8 +56,8 @@ class Draws:
         key = op.name, role
         if self.again is None:
             seed = op.new_seed(role) if reused is None else reused
-        elif (known := next(self.again.get(key, iter(())), None)) is not None:
-            seed = known
+        elif (drawn := next(self.again.get(key, iter(())), None)) is not None:
+            seed = drawn
         else:
             raise RuntimeError(
                 f"{op.name}: the recomputation of an activation checkpoint takes another path than the "
@@ -151,7 +157,8 @@ class QuantizedOp:
         of PyTorch records it.
         """
         x = x.detach()
-        if is_recorded(x):
+        is_plain_tensor = type(x) is Tensor and not x.is_meta
+        if not (is_plain_tensor and tracing_state() is None and count_dispatch_modes() == 0) and is_recorded(x):
             if rounder.is_random and is_recording():
                 raise NotImplementedError(
                     f"{self.name}: a trace would repeat the random bits of one call in all; trace the model "
@@ -167,7 +174,9 @@ class QuantizedOp:
         return detach_view(rounded.values)
 
     def round_into(self, role: str, x: Tensor, out: Tensor, rounder: TensorRounder | None = None) -> Tensor:
-        """As :meth:`round`, and faster for small tensors: ``out`` has the result where it could be written there.
+        """The tensor rounded by the rule of this role, faster than :meth:`round` for small tensors.
+
+        ``out`` is returned where the result could be written there; else a new tensor.
 
         Args:
             role: of the tensor.
@@ -230,7 +239,7 @@ class QuantizedOp:
         return self.round(role, x) if out is None else self.round_into(role, x, out)
 
     def _both_gradients(self, dy: Tensor, into: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor] | None:
-        """As :meth:`gradients`, in one pass over dy; None where that is not possible."""
+        """An output gradient rounded for dx and for dW in one pass over it; None where that is not possible."""
         if self.scale is None or not self.scale.is_set or self.watch is not None or not has_numbers(dy):
             return None
         scale = self.scale.scale
@@ -252,7 +261,7 @@ class QuantizedOp:
         return None if self.thread is None else self.thread.draws
 
     def seed_of(self, role: str) -> int:
-        """A seed that no other op, role or call has; in the recomputation of a checkpoint, that of the forward pass."""
+        """The seed of the next rounding: no other op, role or call has it, but the recomputation of a checkpoint."""
         draws = self._draws if role in FORWARD_ROLES else None
         self.last_seed = self.new_seed(role) if draws is None else draws.seed(self, role)
         return self.last_seed
@@ -333,12 +342,12 @@ def not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any) -> Any:
         if torch.compiler.is_dynamo_compiling():
             torch._dynamo.skip_frame(msg=NOT_COMPILED)
-        compiler = eval_frame.set_eval_frame(None)
+        compiler = set_eval_frame(None)
         try:
             return function(*args)
         finally:
             if compiler is not None:
-                eval_frame.set_eval_frame(compiler)
+                set_eval_frame(compiler)
 
     return run
 
@@ -354,7 +363,7 @@ def first_derivative(backward: Callable[..., Any]) -> Callable[..., Any]:
     @not_compiled
     @functools.wraps(backward)
     def checked(ctx: Any, *gradients: Any) -> Any:
-        if any(isinstance(each, Tensor) and torch._C._functorch.is_legacy_batchedtensor(each) for each in gradients):
+        if any(isinstance(dy, Tensor) and is_batched_gradient(dy) for dy in gradients):
             raise NotImplementedError(_BATCHED)
         if is_autocast_on():
             with autocast_off():
@@ -388,8 +397,8 @@ def without_derivative(*gradients: Tensor | None, sources: Sequence[Tensor] = ()
     ``sources``: what the gradients depend on. ``torch.autograd.grad`` takes only the ways that lead to its inputs, so
     without them it would find none, and take the gradients for constants.
     """
-    known = [gradient.detach().requires_grad_() for gradient in gradients if gradient is not None]
-    results = iter(NoSecondDerivative.apply(len(known), *known, *sources))
+    present = [gradient.detach().requires_grad_() for gradient in gradients if gradient is not None]
+    results = iter(NoSecondDerivative.apply(len(present), *present, *sources))
     return tuple(None if gradient is None else next(results) for gradient in gradients)
 
 

@@ -166,9 +166,11 @@ def rule_of(format: str) -> QuantSpec:
     >>> rule_of("int8"), rule_of("bf16")
     (QuantSpec('int8', scaling=Amax(power_of_two=False)), QuantSpec('bf16'))
     """
-    if format == "dlfloat16":
-        return DLFLOAT
-    rule = QuantSpec(format)
+    return DLFLOAT if format == "dlfloat16" else with_integer_scale(QuantSpec(format))
+
+
+def with_integer_scale(rule: QuantSpec) -> QuantSpec:
+    """A rule whose format is an integer with one float32 scale for each tensor; other rules as they are."""
     is_integer = isinstance(rule.format, IntFormat) and not isinstance(rule.format, FixedFormat)
     return QuantSpec(rule.format, scaling=Amax()) if is_integer else rule
 

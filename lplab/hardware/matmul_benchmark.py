@@ -1,6 +1,6 @@
 """Measured speed of matrix products in the number formats of a processor.
 
-``python -m lplab.training.matmul_benchmark --device cpu --out cpu.json`` measures and stores the table. Data sheets
+``python -m lplab.hardware.matmul_benchmark --device cpu --out cpu.json`` measures and stores the table. Data sheets
 state peaks; this is what PyTorch reaches with products that fill the chip: median and quartiles.
 
 This module needs PyTorch.
@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from lplab.checks import check_int
-from lplab.training.memory_bandwidth import LENGTH, measure_memory
+from lplab.hardware.memory_bandwidth import LENGTH, measure_memory
 
 SIZES = {"cpu": (1024, 2048, 4096), "cuda": (4096, 8192, 16384)}
 MIN_SECONDS = 0.2  # of a repetition, which multiplies several times
@@ -127,7 +127,7 @@ def measure(
         "device", "processor", "extensions", "threads", "torch", "python", "date", "load_before" (processes that
         used a core in the minute before: above 0.5 other work ran beside the measurement), "method", "rates" (a list of
         :class:`MatmulSpeed` as dictionaries) and "left_out" (a sentence for each format that this processor or PyTorch
-        cannot multiply); of a CPU also "memory" (:func:`lplab.training.memory_bandwidth.measure_memory`).
+        cannot multiply); of a CPU also "memory" (:func:`lplab.hardware.memory_bandwidth.measure_memory`).
 
     Raises:
         ValueError: unknown names, no GPU, or too few repeats.
@@ -229,7 +229,7 @@ def _processor() -> tuple[str, set[str]]:
 def main(arguments: list[str] | None = None) -> int:
     """Measure and store."""
     parser = argparse.ArgumentParser(
-        prog="python -m lplab.training.matmul_benchmark",
+        prog="python -m lplab.hardware.matmul_benchmark",
         description="Measure the speed of matrix products. Example: --device cpu --out data/measured/cpu.json",
     )
     parser.add_argument("--device", choices=list(PRODUCTS), default="cpu")

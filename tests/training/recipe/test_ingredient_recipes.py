@@ -12,7 +12,7 @@ from lplab.recordings.ingredient_runs import (
     Ingredients,
 )
 from lplab.training import recipes
-from lplab.training.recipe.ingredients import recipe_of
+from lplab.training.recipe.ingredient_recipes import recipe_of
 
 
 def same(ours, published):

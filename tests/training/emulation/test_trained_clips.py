@@ -5,8 +5,8 @@ import torch
 
 from lplab.quantizers import pact_backward, pact_forward
 from lplab.training import quantize_model
-from lplab.training.emulation.pact import ClipGradient
 from lplab.training.emulation.rounders import clip_rounder
+from lplab.training.emulation.trained_clips import ClipGradient
 from lplab.training.recipe.quant_spec import LearnedClip, QuantSpec
 from lplab.training.recipe.recipe import Recipe
 

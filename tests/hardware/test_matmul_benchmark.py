@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lplab.training import matmul_benchmark
+from lplab.hardware import matmul_benchmark
 
 STORED = sorted((Path(__file__).parents[2] / "data" / "measured").glob("*.json"))
 
