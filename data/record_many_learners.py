@@ -2,7 +2,7 @@
 
     python data/record_many_learners.py            (needs PyTorch; ten minutes on one core)
 
-writes data/many_learners/mlp.npz, the source of lab 09's main figure: for each run what share of the elements all
+writes data/many_learners/mlp.npz, the source of lab 10's main figure: for each run what share of the elements all
 learners together send, the distance between their residuals, what the leader's choice misses, the loss, the bytes on
 the wire and the test error. Seeded, one thread. Other processors add in another order and agree qualitatively.
 """

@@ -22,8 +22,8 @@ SIGNS = {"passed": "✓", "failed": "✗", "not yet": "…"}
 
 def show(verdict: Verdict) -> None:
     """Display a verdict: a widget where there is a front end, the plain text anywhere else."""
-    bundle = CheckView(verdict)._repr_mimebundle_()
-    display({**bundle, "text/plain": verdict.text}, raw=True)
+    view = {"version_major": 2, "version_minor": 0, "model_id": CheckView(verdict).model_id}
+    display({"application/vnd.jupyter.widget-view+json": view, "text/plain": verdict.text}, raw=True)
 
 
 class CheckView(ipywidgets.VBox):

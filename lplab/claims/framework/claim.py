@@ -6,11 +6,14 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lplab.claims.framework.drawing import Drawing
+
+if TYPE_CHECKING:
+    from lplab.claims.framework.badge import BadgeClause
 
 Point = Mapping[str, Any]  # the parameters of one measurement: text, numbers, True or False
 Numbers = Mapping[str, float]  # what was measured, by name
@@ -167,6 +170,11 @@ class Claim:
             the criteria do not hold and this does, the verdict is "shown for the unit, not for a training".
         foreseen: a check of the reason that the paper itself gives why a small experiment would not show the statement:
             if the criteria do not hold and this does, the verdict is "not shown, and the paper says why".
+        badge: what was found, in a few clauses; each criterion belongs to one of them.
+        theirs_on: network and data set of the paper's numbers, in a few words.
+        ours_on: network and data set of our numbers.
+        ours_beside: function of the results that returns our numbers in the unit of the published ones, for the card,
+            where its rows have another unit.
 
     Raises:
         ValueError: parts that are missing or contradict each other.
@@ -195,6 +203,10 @@ class Claim:
     drawings: tuple[Drawing, ...] = field(repr=False, default=())
     unit: Check | None = None
     foreseen: Check | None = None
+    badge: tuple[BadgeClause, ...] = field(repr=False, default=())
+    theirs_on: str = ""
+    ours_on: str = ""
+    ours_beside: Callable[[Results], str] | None = field(repr=False, default=None)
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.id):

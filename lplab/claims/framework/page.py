@@ -7,20 +7,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from lplab.claims.framework.claim import CheckResult
-from lplab.claims.framework.table import markdown_table
+from lplab.claims.framework.table import markdown_table, verdict_text
 
 COMMAND = "lplab claims table --page > docs/claims.md"
 SUMMARY = "What the paper states, the experiment, what decides, and the limits"
 HEADING = f"""# Published claims, and what they do here
 
 Each row is a statement of a paper and a small experiment that anybody can run again: `lplab claims run ID` measures
-it and keeps the numbers in [`data/claims`](../data/claims). A verdict is computed from these numbers: *shown* if
-every criterion that follows from the paper's statement holds, *not shown* if one does not. A claim's own section has
-their numbers and ours; unfold it to see what decides, and what we measured to explain it. So *not shown* does not
-mean that the paper is wrong: it means that this small experiment does not show it. *Shown for the unit, not for a
-training* is a statement that is true of an arithmetic unit and not of what is made with it. *Not shown, and the paper
-says why* is a statement whose own paper names a reason why a network as small as ours would not show it; we measured
-whether that reason is met. Our numbers are medians over the seeds, or means of differences between pairs of
+it and keeps the numbers in [`data/claims`](../data/claims). A verdict is computed from these numbers, and so are the
+words behind it, which say what was found. *Shown* means that every criterion that follows from the paper's statement
+holds. *Shown in part* means that some criteria hold, or that all do and something speaks against the statement as a
+whole, such as a network that was left out. *Undecided* means that no criterion holds and none is refuted. A claim's
+own section has their numbers and ours; unfold it to see what decides, and what we measured to explain it. *Not shown*
+does not mean that the paper is wrong: it means that this small experiment does not show it. *Shown for the unit, not
+for a training* is a statement that is true of an arithmetic unit and not of what is made with it. *Not shown, and the
+paper says why* is a statement whose own paper names a reason why a network as small as ours would not show it; we
+measured whether that reason is met. Our numbers are medians over the seeds, or means of differences between pairs of
 trainings, with the smallest and the largest in brackets. A mean of differences is *surely* above a limit if every one
 of them is, and Student's test at 5 % says so, too; *surely within* is the same from the other side. With three seeds
 both often fail. Then the check is *undecided*: it does not hold, and its opposite is not sure either. Where a claim
@@ -44,8 +46,11 @@ def as_page(rows: Sequence[dict[str, Any]]) -> str:
     """
     counts = Counter(record["verdict"] for record in rows)
     count = f"Of {len(rows)} claims: {', '.join(f'{number} {word}' for word, number in counts.most_common())}."
-    linked = [record | {"title": f"[{record['title']}](#{record['claim']})"} for record in rows]
-    table = markdown_table(linked, {"title": "claim", "verdict": "verdict"})
+    linked = [
+        record | {"title": f"[{record['title']}](#{record['claim']})", "verdict": verdict_text(record)}
+        for record in rows
+    ]
+    table = markdown_table(linked, {"title": "claim", "verdict": "what was found"})
     return "\n\n".join([HEADING, count, table, "## The claims one by one", *map(_section, rows)])
 
 
@@ -56,11 +61,13 @@ def _section(record: dict[str, Any]) -> str:
     """
     seeds = f"; {record['seeds']} seeds" if record["seeds"] > 1 else ""
     done = "computed" if record.get("modelled") else "measured"
+    said = verdict_text(record)
     parts = [
         f'<a id="{record["claim"]}"></a>',
         f"### {record['title']}",
-        f"**{record['verdict'][:1].upper()}{record['verdict'][1:]}.** *Theirs:* {record['theirs']}.",
-        f"*Ours:* {record['ours']}{seeds}.",
+        f"**{said[:1].upper()}{said[1:]}.**",
+        f"*Theirs{_on(record['theirs_on'])}:* {record['theirs']}.",
+        f"*Ours{_on(record['ours_on'])}:* {record['ours']}{seeds}.",
         f"<details>\n<summary>{SUMMARY}</summary>",
         f"*The paper:* {record['states']} {record['paper']}; {record['where']}.",
         f"*Here* (`{record['claim']}`): {record['experiment']}",
@@ -73,6 +80,10 @@ def _section(record: dict[str, Any]) -> str:
         "</details>",
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _on(where: str) -> str:
+    return f" ({where})" * bool(where)
 
 
 def _list(heading: str, findings: Sequence[dict[str, Any]], words: tuple[str, str]) -> str:

@@ -38,6 +38,9 @@ def row(claim: Claim, folder: str | Path | None = None) -> dict[str, Any]:
         else claim.untestable or f"{verdict.missing} to measure",
         "seeds": len(claim.seeds),
         "verdict": verdict.word,
+        "badge": verdict.badge,
+        "theirs_on": claim.theirs_on,
+        "ours_on": claim.ours_on,
         "findings": [asdict(f) for f in verdict.findings],
         "unit": [asdict(f) for f in (verdict.unit,) if f],
         "foreseen": [asdict(f) for f in (verdict.foreseen,) if f],
@@ -67,8 +70,9 @@ def as_text(rows: Sequence[dict[str, Any]], width: int = 100) -> str:
 
 def _paragraph(record: dict[str, Any], width: int) -> list[str]:
     lines = [f"{record['claim']}: {record['verdict'].upper()}", f"  {record['paper']} ({record['where']})"]
-    for heading in ("states", "theirs", "ours"):
-        lines += labelled_lines(heading, record[heading], width)
+    for heading, where in (("found", ""), ("states", ""), ("theirs", record["theirs_on"]), ("ours", record["ours_on"])):
+        text = record["badge" if heading == "found" else heading]
+        lines += labelled_lines(heading, f"({where}) {text}" if where else text, width)
     for kind, words in MARKS.items():
         for finding in (CheckResult(**finding) for finding in record[kind]):
             lines += labelled_lines(finding.in_words(*words), finding.text, width)
@@ -90,12 +94,23 @@ def labelled_lines(label: str, text: str, width: int, *, indent: int = 2, column
 def as_markdown(rows: Sequence[dict[str, Any]]) -> str:
     """The rows as a Markdown table.
 
-    >>> print(as_markdown([{"title": "A", "paper": "B 2015", "theirs": "1 %", "ours": "2 %", "verdict": "shown"}]))
+    >>> row = {"title": "A", "paper": "B 2015", "theirs": "1 %", "ours": "2 %", "verdict": "shown", "badge": ""}
+    >>> print(as_markdown([row]))
     | claim | paper | theirs | ours | verdict |
     |---|---|---|---|---|
     | A | B 2015 | 1 % | 2 % | shown |
     """
-    return markdown_table(rows, {"title": "claim"} | {c: c for c in ("paper", "theirs", "ours", "verdict")})
+    said = [record | {"verdict": verdict_text(record)} for record in rows]
+    return markdown_table(said, {"title": "claim"} | {c: c for c in ("paper", "theirs", "ours", "verdict")})
+
+
+def verdict_text(record: dict[str, Any]) -> str:
+    """The verdict of a row, and what was found in a few words.
+
+    >>> verdict_text({"verdict": "shown in part", "badge": "less error · no training was run"})
+    'shown in part: less error · no training was run'
+    """
+    return record["verdict"] + f": {record['badge']}" * bool(record["badge"])
 
 
 def markdown_table(rows: Sequence[dict[str, Any]], columns: dict[str, str]) -> str:

@@ -264,4 +264,15 @@ claim.draw(
     },
 )
 
+claim.compared(
+    theirs_on="pictures, speech and text, several networks",
+    ours_on="8 × 8 digits, two networks; characters, an LSTM",
+    rows=({"fully connected": "fully connected", "convolutional": "convolutional", "LSTM": "LSTM"},),
+)
+claim.found(claim.criteria[0].test, holds="at least the paper's ratios", fails="below the paper's ratios")
+claim.found(
+    claim.criteria[1].test, claim.criteria[2].test, holds="pictures as accurate", fails="pictures not as accurate"
+)
+claim.found(_late_not_lost, holds="text is behind after 500 steps", fails="text is not simply late", limits=True)
+
 ADACOMP_2018 = claim.build()

@@ -255,4 +255,27 @@ claim.draw(
     },
 )
 
+claim.compared(
+    theirs_on="not named in our source",
+    ours_on="8 × 8 digits, three linear layers, 4 learners",
+    rows=(
+        {"soft threshold": "soft threshold", "hard threshold": "hard threshold"},
+        {"soft threshold": "soft threshold", "hard threshold": "hard threshold"},
+    ),
+)
+claim.found(
+    residuals_grow_without_it,
+    it_stops_growing_with_it,
+    holds="residuals stay smaller",
+    fails="residuals do not stay smaller",
+)
+claim.found(
+    it_keeps_accuracy_at_the_ratio,
+    holds="accuracy kept, where the hard threshold loses it",
+    fails="accuracy not kept, or by the hard threshold, too",
+)
+claim.found(
+    at_equal_bytes, holds="at equal bytes both keep it", fails="at equal bytes the hard one is worse", limits=True
+)
+
 ADACOMP_2018_SELECTION = claim.build()

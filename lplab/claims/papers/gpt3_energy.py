@@ -129,4 +129,8 @@ claim.draw(
     axis=(90, 110),
 )
 
+claim.compared(theirs_on="GPT-3", ours_on="the same training, as arithmetic")
+claim.found(operations_by_the_rule, holds="operations by the rule", fails="operations not by the rule")
+claim.found(energy_and_carbon, holds="days, energy and carbon follow", fails="days, energy or carbon do not follow")
+
 GPT3_ENERGY = claim.build()

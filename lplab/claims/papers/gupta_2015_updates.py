@@ -145,4 +145,23 @@ claim.draw(
     },
 )
 
+claim.compared(
+    theirs_on="an argument, without a network",
+    ours_on="8 × 8 digits, two hidden layers of 128",
+    rows=(
+        {
+            "nearest, 8 fraction bits": "nearest, 8 fraction bits",
+            "stochastic, 8 fraction bits": "stochastic, 8 fraction bits",
+            "nearest, 4 fraction bits": "nearest, 4 fraction bits",
+            "stochastic, 4 fraction bits": "stochastic, 4 fraction bits",
+        },
+    ),
+)
+claim.found(share_falls, holds="fewer bits leave fewer updates", fails="fewer bits do not leave fewer updates")
+claim.found(
+    loss_freezes,
+    holds="with the fewest, nearest loses all and the loss freezes",
+    fails="nearest does not freeze the loss",
+)
+
 GUPTA_2015_UPDATES = claim.build()

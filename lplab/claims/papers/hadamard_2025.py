@@ -293,4 +293,21 @@ claim.draw(
     lambda results: {f"{f.upper()}, × {s}": _drawn(results, f, s) for f in SIZES for s in STRENGTHS},
 )
 
+claim.compared(
+    theirs_on="language models of 345 million and 1.2 billion parameters",
+    ours_on="characters, a small Transformer",
+    rows=(
+        {
+            "MXFP4, gradients": "MXFP4, gradients",
+            "MXFP4, the product dW": "MXFP4, weight gradient",
+            "NVFP4, gradients": "NVFP4, gradients",
+            "NVFP4, the product dW": "NVFP4, weight gradient",
+        },
+    ),
+)
+claim.found(mxfp4_gains, holds="MXFP4 has less error", fails="MXFP4 has no less error")
+claim.found(nvfp4_does_not, holds="NVFP4 has not", fails="so has NVFP4")
+claim.found(outliers_decide, holds="outliers decide", fails="outliers do not decide")
+claim.leaves_out("no training was run")
+
 HADAMARD_2025 = claim.build()

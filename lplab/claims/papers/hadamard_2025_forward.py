@@ -135,4 +135,13 @@ claim.draw(
     axis=(0, 50),
 )
 
+claim.compared(
+    theirs_on="large language models",
+    ours_on="characters, a small Transformer",
+    rows=({"product y": "forward, y", "product dx": "backward, dx", "product dW": "weight gradient, dW"},),
+)
+claim.found(errors_grow, holds="more error in y and dx", fails="no more error in y and dx")
+claim.found(it_hurts_dw, holds="more in dW", fails="no more in dW")
+claim.leaves_out("no training was run")
+
 HADAMARD_2025_FORWARD = claim.build()

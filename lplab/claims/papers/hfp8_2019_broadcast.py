@@ -175,4 +175,10 @@ claim.draw(
     over="links",
 )
 
+claim.compared(theirs_on="not named in our source", ours_on="a model of ResNet-50 on 16 learners")
+claim.found(against_32_bits, holds="30 to 60 % against 32 bits", fails="not 30 to 60 % against 32 bits")
+claim.found(
+    against_16_bits, holds="at most a quarter against 16 bits", fails="more than a quarter against 16 bits", limits=True
+)
+
 HFP8_2019_BROADCAST = claim.build()

@@ -243,4 +243,15 @@ claim.draw(
     over="gradients",
 )
 
+claim.compared(
+    theirs_on="an argument, without numbers",
+    ours_on="gradients of three networks",
+    rows=(
+        {"zstd shuffled": "zstd, bytes sorted", "AdaComp 50": "AdaComp, bins of 50"},
+        {"zstd shuffled": "zstd, bytes sorted", "AdaComp 50": "AdaComp, bins of 50"},
+    ),
+)
+claim.found(too_weak, holds="far more bytes left than with AdaComp", fails="no more bytes left than with AdaComp")
+claim.found(too_slow, holds="and slower", fails="not slower")
+
 LEMPEL_ZIV = claim.build()

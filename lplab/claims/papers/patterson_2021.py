@@ -131,4 +131,15 @@ claim.draw(
     log=True,
 )
 
+claim.compared(
+    theirs_on="five large trainings",
+    ours_on="the same trainings, as arithmetic",
+    rows=(
+        {"GShard-600B": "GShard-600B", "GPT-3": "GPT-3"},
+        {"GShard-600B": "GShard-600B", "GPT-3": "GPT-3"},
+    ),
+)
+claim.found(energies_close, holds="five energies within 1.5 %", fails="not all energies within 1.5 %")
+claim.found(tonnes_of_gpt3, holds="GPT-3's carbon within 1.5 %", fails="GPT-3's carbon not within 1.5 %")
+
 PATTERSON_2021 = claim.build()

@@ -142,4 +142,13 @@ claim.draw(
     axis=(0, 200),
 )
 
+claim.compared(theirs_on="ImageNet, three networks", ours_on="the layers of the same networks")
+claim.found(the_three_ratios, holds="the three ratios follow", fails="the three ratios do not follow")
+claim.found(
+    other_readings_fail,
+    holds="by one reading of the rule, two others miss them",
+    fails="by other readings of the rule, too",
+    limits=True,
+)
+
 SCALECOM_2020_RATES = claim.build()

@@ -169,4 +169,14 @@ claim.draw(
     axis=(0, 1),
 )
 
+claim.compared(theirs_on="CIFAR-10, 8 workers", ours_on="8 × 8 digits, three linear layers, 8 learners")
+claim.found(residuals_become_alike, holds="residuals become alike", fails="residuals do not become alike")
+claim.found(what_falls_is_the_signal, holds="and come apart later", fails="and do not come apart later", limits=True)
+claim.found(
+    a_large_rate_spoils_it,
+    the_filter_restores_it,
+    holds="a large learning rate keeps them apart, the filter brings them closer",
+    fails="learning rate and filter do not act as the paper says",
+)
+
 SCALECOM_2020_SIMILARITY = claim.build()

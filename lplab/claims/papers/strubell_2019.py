@@ -118,4 +118,27 @@ claim.draw(
     log=True,
 )
 
+claim.compared(
+    theirs_on="BERT and others, an architecture search",
+    ours_on="the same trainings, as arithmetic",
+    rows=(
+        {
+            "Transformer big": "Transformer, big",
+            "ELMo": "ELMo",
+            "BERT base": "BERT, base",
+            "Architecture search (claimed)": "architecture search, as claimed",
+        },
+    ),
+)
+claim.found(
+    the_table_closes,
+    holds="the table follows from watts and hours",
+    fails="the table does not follow from watts and hours",
+)
+claim.found(
+    search_was_corrected,
+    holds="the 284 t were corrected 88 times down",
+    fails="the 284 t were not corrected 88 times down",
+)
+
 STRUBELL_2019 = claim.build()

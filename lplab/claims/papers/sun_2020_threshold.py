@@ -176,4 +176,8 @@ claim.draw(
     axis=(MULTIPLIERS[0], MULTIPLIERS[-1]),
 )
 
+claim.compared(theirs_on="random numbers", ours_on="random numbers of three distributions")
+claim.found(least_at_the_midpoint, holds="least error at 1.6", fails="least error not at 1.6")
+claim.found(further_away_is_worse, holds="more on both sides", fails="not more on both sides")
+
 SUN_2020_THRESHOLD = claim.build()

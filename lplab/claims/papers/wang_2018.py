@@ -179,4 +179,24 @@ claim.draw(
     axis=(0, 100),
 )
 
+claim.compared(
+    theirs_on="sums of random numbers",
+    ours_on="sums of random numbers",
+    rows=(
+        {
+            "chunks of 1": "no chunks",
+            "chunks of 16": "chunks of 16",
+            "chunks of 32": "chunks of 32",
+            "chunks of 256": "chunks of 256",
+        },
+    ),
+)
+claim.found(
+    stops_without_chunks,
+    holds="without chunks the sum stops at 4,096",
+    fails="without chunks the sum does not stop at 4,096",
+)
+claim.found(holds_from_32, holds="chunks of 32 to 256 follow it", fails="chunks of 32 to 256 do not all follow it")
+claim.found(stochastic_follows, holds="so does stochastic rounding", fails="stochastic rounding does not follow it")
+
 WANG_2018 = claim.build()

@@ -214,4 +214,27 @@ claim.draw(
     ),
 )
 
+claim.compared(
+    theirs_on="trainings in FP8",
+    ours_on="cluttered digits, one convolution of a residual net",
+    rows=(
+        {
+            "chunk 1": "sums without chunks",
+            "chunk 64": "sums with chunks of 64",
+            "FP8 operands": "FP8 operands, exact sums",
+        },
+    ),
+)
+claim.found(
+    unchunked_error_exceeds_operand_error,
+    holds="without chunks sums are worse than FP8 operands",
+    fails="without chunks sums are no worse than FP8 operands",
+)
+claim.found(
+    chunks_are_harmless,
+    holds="with chunks of 64 they add less than half of that",
+    fails="with chunks of 64 they add more than half of what the operands do",
+)
+claim.leaves_out("one gradient, no training was run")
+
 WANG_2018_TRAINING = claim.build()

@@ -34,7 +34,7 @@ from lplab.exercises.isolation.request import encode_calls
 from lplab.exercises.isolation.run import TOO_MUCH, Run
 from lplab.exercises.isolation.steps import STEP, OverTheLimitError, StepLimit, counted
 
-MAX_STEPS = 10_000_000  # of all calls together; the longest solution of the course takes 377,138 (exercise 10.3)
+MAX_STEPS = 10_000_000  # of all calls together; the longest solution of the course takes 377,138 (exercise 08.3)
 MAX_PRINTED = 2_000  # characters of the output that are kept
 
 

@@ -194,7 +194,7 @@ TOLD = {  # what passes in the lab alone, and what the marks say
     ], "t[0]", "code cell 2"),
 }  # fmt: skip
 EXERCISES = (  # whose checks take some milliseconds
-    "00.1", "00.2", "01.3", "01.4", "02.1", "02.4", "03.4", "04.2", "06.3", "07.1", "07.3", "07.4", "08.1", "08.2",
+    "00.1", "00.2", "01.3", "01.4", "02.1", "02.4", "03.4", "04.2", "06.3", "07.1", "07.3", "07.4", "08.2", "09.1",
     "09.2", "10.2", "11.3", "12.2", "13.2", "14.3",
 )  # fmt: skip
 PER_WAY = 3  # exercises for each way: 200 answers and more

@@ -96,7 +96,7 @@ def test_the_outcome_is_that_of_a_child(name):
     assert here == there
 
 
-@pytest.mark.parametrize("name", ["01.2", *(pytest.param(name, marks=pytest.mark.slow) for name in ("02.1", "10.1"))])
+@pytest.mark.parametrize("name", ["01.2", *(pytest.param(name, marks=pytest.mark.slow) for name in ("02.1", "08.1"))])
 def test_a_verdict_has_the_same_words(name):
     exercise = catalogue.get(name)
     answer = Answer(

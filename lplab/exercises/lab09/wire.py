@@ -1,4 +1,4 @@
-"""Exercise 08.3: AdaComp's message, byte by byte."""
+"""Exercise 09.3: AdaComp's message, byte by byte."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from lplab.compression.wire import adacomp_wire
 from lplab.exercises.checks.numbers import count_text, decimal
-from lplab.exercises.lab08.residue import rows
-from lplab.exercises.lab08.selection import numbers
+from lplab.exercises.lab09.residue import rows
+from lplab.exercises.lab09.selection import numbers
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import Numbers
 
@@ -107,7 +107,7 @@ def why(args: Args, expected: Any) -> str:
 
 
 PACK = Exercise(
-    id="08.3",
+    id="09.3",
     version=1,
     title="Bytes on the wire",
     goal="Goal 3: count every byte that must be sent",

@@ -1,4 +1,4 @@
-"""Exercise 10.2: gradients on their way behind the backward pass, in buckets."""
+"""Exercise 08.2: gradients on their way behind the backward pass, in buckets."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def show_hiding(args: Args) -> str:
 
 
 HIDE = Exercise(
-    id="10.2",
+    id="08.2",
     version=1,
     title="Hide the communication",
     goal="Goal 2: hide what travels",

@@ -1,4 +1,4 @@
-"""Exercise 10.3: the fewest devices that meet a target time and a target memory, both."""
+"""Exercise 08.3: the fewest devices that meet a target time and a target memory, both."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def show_target(args: Args) -> str:
 
 
 TARGET = Exercise(
-    id="10.3",
+    id="08.3",
     version=1,
     title="A target time and a target memory",
     goal="Goal 3: choose a cluster",

@@ -1,4 +1,4 @@
-"""Exercise 08.2: which elements of each bin are sent."""
+"""Exercise 09.2: which elements of each bin are sent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from lplab.compression import AdaComp, arrays, selection
 from lplab.exercises.checks.numbers import count_text
-from lplab.exercises.lab08.residue import rows
+from lplab.exercises.lab09.residue import rows
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import SameShape
 from lplab.exercises.student_figures import NotReady, as_array, read_results, student_figure
@@ -96,7 +96,7 @@ def numbers(*values: float) -> np.ndarray:
 
 
 SELECT = Exercise(
-    id="08.2",
+    id="09.2",
     version=1,
     title="Each bin decides",
     goal="Goal 2: choose what is worth sending, bin by bin",

@@ -1,4 +1,4 @@
-"""Exercise 09.1: a choice that commutes with the sum, as one learner makes it for all."""
+"""Exercise 10.1: a choice that commutes with the sum, as one learner makes it for all."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def why(args: Args, expected: Any) -> str:
 
 
 LEADERS_CHOICE = Exercise(
-    id="09.1",
+    id="10.1",
     version=1,
     title="One learner chooses for all",
     goal="Goal 1: choose so that adding keeps the message small",

@@ -1,4 +1,4 @@
-"""Exercise 10.1: a ring all-reduce, message by message."""
+"""Exercise 08.1: a ring all-reduce, message by message."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def show_ranks(args: Args) -> str:
 PART, ADDS, STEPS, NEXT = "(rank - step) % ranks", "step < ranks - 1", "range(2 * (ranks - 1))", "(rank + 1) % ranks"
 
 RING = Exercise(
-    id="10.1",
+    id="08.1",
     version=1,
     title="A ring, message by message",
     goal="Goal 1: say what travels",

@@ -1,4 +1,4 @@
-"""Exercise 08.1: the residue, step by step: what is not sent is kept."""
+"""Exercise 09.1: the residue, step by step: what is not sent is kept."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def why(args: Args, expected: Any) -> str:
 
 
 RESIDUE = Exercise(
-    id="08.1",
+    id="09.1",
     version=1,
     title="The residual",
     goal="Goal 1: keep what is not sent, exactly",

@@ -1,4 +1,4 @@
-"""Exercise 09.3: how alike the residuals of two learners are, and their choices, step by step."""
+"""Exercise 10.3: how alike the residuals of two learners are, and their choices, step by step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from lplab.exercises.checks.close import distinct_texts, float32_hint
 from lplab.exercises.checks.numbers import sequence_text
-from lplab.exercises.lab09.leaders_choice import CHUNK, LAYER
+from lplab.exercises.lab10.leaders_choice import CHUNK, LAYER
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import describe_value, is_number
 from lplab.exercises.student_figures import NotReady, as_array, read_results, student_figure
@@ -136,7 +136,7 @@ def residual_rows(*rows: Sequence[float]) -> np.ndarray:
 
 
 SIMILARITY = Exercise(
-    id="09.3",
+    id="10.3",
     version=1,
     title="How alike are two learners?",
     goal="Goal 3: measure what makes one choice serve all",

@@ -1,4 +1,4 @@
-"""Exercise 10.4: weights that travel in 8 bits and lose nothing: the owner keeps what rounding took."""
+"""Exercise 08.4: weights that travel in 8 bits and lose nothing: the owner keeps what rounding took."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def short_text(values: np.ndarray) -> str:
 EXACT, ROUNDED, KEPT = "sent + residue - update", "to_fp8(exact)", "exact - rounded"
 
 WEIGHTS = Exercise(
-    id="10.4",
+    id="08.4",
     version=1,
     title="Eight bits on the wire, nothing lost",
     goal="Goal 4: send weights in 8 bits",

@@ -1,4 +1,4 @@
-"""Exercise 09.2: the low-pass filter of ScaleCom's residual, exactly so.
+"""Exercise 10.2: the low-pass filter of ScaleCom's residual, exactly so.
 
 The function keeps the paper's word for the residual, "memory", in its name: notebooks and reports of students have it.
 """
@@ -86,7 +86,7 @@ def why(args: Args, expected: Any) -> str:
 
 
 NEXT_MEMORY = Exercise(
-    id="09.2",
+    id="10.2",
     version=1,
     title="A slow residual",
     goal="Goal 2: keep the residuals of many learners alike",
@@ -95,7 +95,7 @@ NEXT_MEMORY = Exercise(
     statement=r"""
         A learner has the residual `m` and a new gradient `g`. It would like to send $p = m + g$. It sends $c$, which is $p$ at the indices `sent_at` (an array) and 0 elsewhere. Write `next_memory(m, g, sent_at, beta)`, which returns ScaleCom's residual after the step, **exactly**
         $$m \leftarrow (1-\beta)\,m + \beta\,(p - c).$$
-        With $\beta=1$ this is the error feedback of lab 08.
+        With $\beta=1$ this is the error feedback of lab 09.
     """,
     reference=next_memory,
     form=SameShape(0),
