@@ -1,7 +1,7 @@
 """The steps of a matrix product in a format: check the operands, bring them to [batch, rows, length], choose a kernel.
 
 A compiled loop computes the product, or whole-array operations where no loop serves. The choice never changes a bit.
-:mod:`lplab.arithmetic.products` has the public functions, :mod:`lplab.arithmetic.tensors` those for torch tensors.
+Public functions: :mod:`lplab.arithmetic.products`; for torch tensors: :mod:`lplab.arithmetic.torch_products`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from lplab.arithmetic import array_sums, compiled_sums
 from lplab.arithmetic.accumulator import Accumulator, as_accumulator
 from lplab.arithmetic.exactness import bit_range_of, products_are_exact
-from lplab.formats.threads import default_threads
 from lplab.formats import BlockFormat, Format, counter_rng, get, inputs
 from lplab.formats.paths.array_kernels import widen
+from lplab.formats.threads import default_threads
 
 ALLOWED = "numpy arrays, torch tensors and (nested) lists of float16, bfloat16, float32 or float64"
 MAX_STOCHASTIC_ELEMENTS = 2**32  # elements of a result that get independent random bits

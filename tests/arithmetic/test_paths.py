@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lplab import formats as F
-from lplab.arithmetic import Accumulator, array_sums, compiled_sums, exactness, gemm, reference
+from lplab.arithmetic import Accumulator, array_sums, compiled_sums, exactness, gemm, reference_sums
 from lplab.arithmetic.exactness import bit_range_of
 from lplab.formats import Rounding
 from lplab.formats.paths.rules import grid_rule
@@ -64,7 +64,7 @@ def test_all_paths_agree_with_the_reference(accumulator):
         for other in (kind, "fp8"):
             a, b = operand(kind, (3, 13), rng), operand(other, (13, 2), rng)
             with np.errstate(all="ignore"):
-                want = reference.matmul(a.astype(float), b.astype(float), accumulator, seed=5)
+                want = reference_sums.matmul(a.astype(float), b.astype(float), accumulator, seed=5)
                 assert_same(by_arrays(a, b, accumulator, 5), want)
             if kind in loops:
                 assert_same(compiled(a, b, accumulator, 5), want)
@@ -87,7 +87,7 @@ def test_random_products(seed, kind, other, chunk):
     for name in ("dlfloat16", "fp16", "e5m2"):
         accumulator = Accumulator(name, chunk=chunk)
         with np.errstate(all="ignore"):
-            want = reference.matmul(a.astype(float), b.astype(float), accumulator)
+            want = reference_sums.matmul(a.astype(float), b.astype(float), accumulator)
             assert_same(by_arrays(a, b, accumulator), want)
         assert_same(compiled(a, b, accumulator), want)
 
@@ -150,7 +150,7 @@ def test_batches_and_their_stochastic_elements():
     )
     one_by_one = [
         [
-            reference.dot(
+            reference_sums.dot(
                 wide_a[n, i].astype(float), wide_b[n, :, j].astype(float), accumulator, 9, (n * 3 + i) * 5 + j
             )
             for i in range(3)
