@@ -10,14 +10,13 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
 PIECES_PER_THREAD = 6  # more pieces cost more calls; with fewer, threads wait longer for the last one
 PIECE = 2**12  # numbers: pieces begin at multiples of so many
 MIN_ELEMENTS_TO_SHARE = 2**18  # fewer are rounded by one thread
-_pools: dict[int, ThreadPoolExecutor] = {}
+_pools: dict[int, Any] = {}
 
 
 def default_threads() -> int:
@@ -87,8 +86,10 @@ def share(work: Callable[[int, int], Any], count: int, unit: int = 1) -> None:
     parallel_for(lambda first, last: work(size * first, min(size * last, count)), pieces, threads, max(1, least))
 
 
-def _pool(threads: int) -> ThreadPoolExecutor:
+def _pool(threads: int) -> Any:
     if threads not in _pools:
+        from concurrent.futures import ThreadPoolExecutor  # slow to import; most processes need none
+
         _pools[threads] = ThreadPoolExecutor(threads - 1, thread_name_prefix="lplab")
     return _pools[threads]
 

@@ -66,7 +66,7 @@ def _compiled(loop: Callable, word: str, flags: tuple, real: str, names: tuple) 
 
 
 def _in_pieces(work: Callable[[int, int], None], count: int, unit: int = 1) -> None:
-    """Call ``work(first, last)`` for all of ``count`` items of so many numbers, on several threads if there are many."""
+    """Call ``work(first, last)`` for all of ``count`` items of ``unit`` numbers; many are shared by threads."""
     if count * unit < MIN_ELEMENTS_TO_SHARE:
         work(0, count)
     else:
