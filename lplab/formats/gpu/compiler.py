@@ -16,10 +16,9 @@ import triton
 import triton.language as tl
 
 from lplab.formats import words
-from lplab.formats.counter_rng import MULTIPLY_1, MULTIPLY_2
 from lplab.formats.gpu import names as primitives
 from lplab.formats.gpu import shells
-from lplab.formats.paths.array_kernels import FLOAT_LAYOUTS
+from lplab.formats.paths import rules
 
 IS_INTERPRETED = triton.knobs.runtime.interpret  # by Triton's interpreter on the CPU, as the tests do
 
@@ -31,27 +30,18 @@ def namespace(real: str, module: ModuleType = shells, **flags: Any) -> dict[str,
     Args:
         real: "float32" or "float64".
         module: where the kernels are: its ``KERNELS`` names them.
-        flags: of :data:`lplab.formats.words.FLAGS`, and what the kernels ask for.
+        flags: of :data:`lplab.formats.words.FLAGS`, and what the kernels ask for: constants, or compiled functions.
     """
-    word = FLOAT_LAYOUTS[real]
+    word = rules.FLOAT_LAYOUTS[real]
     constants = {
-        "SIGN": word.sign_bit,
-        "MAGNITUDE": ~word.sign_bit,
-        "INFINITY": word.infinity,
-        "NAN": word.nan,
-        "FRACTION": word.fraction_bits,
-        "BIAS": word.bias,
-        "MIN_NORMAL": word.min_normal,
-        "HIDDEN": word.fraction_bits << word.fraction_bits,
-        "MULTIPLY_1": MULTIPLY_1,
-        "MULTIPLY_2": MULTIPLY_2 - 2**32,
+        **word.constants(),
         "TO_WHOLE": 2.0**word.fraction_bits,
         "REAL": getattr(tl, real),
         "INTEGER": getattr(tl, word.integer),
     }
     # The interpreter takes a number wherever it stands; the compiler takes names of constants alone.
     known = {**words.FLAGS, **constants, **flags}
-    names = known if IS_INTERPRETED else {name: tl.constexpr(value) for name, value in known.items()}
+    names = {name: value if IS_INTERPRETED or callable(value) else tl.constexpr(value) for name, value in known.items()}
     names |= {"__name__": __name__, "tl": tl, "unrolled": range if IS_INTERPRETED else tl.static_range}
     _bind(primitives, names)
     words.bound(names, _compiled)

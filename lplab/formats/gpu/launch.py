@@ -5,18 +5,21 @@ This module imports Triton and torch, so other modules import it inside the func
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import torch
+import triton
 from torch import Tensor
 
 from lplab.formats import counter_rng
 from lplab.formats.gpu import compiler
-from lplab.formats.paths import array_kernels, nearest_kernels
-from lplab.formats.paths.array_kernels import FLOAT_LAYOUTS
-from lplab.formats.rounding import Rounding
-from lplab.formats.rounding_spec import Grid, Table
+from lplab.formats.paths import block_rounding, rules, table_kernels
+from lplab.formats.rounding import MIN_FRACTION, Rounding
+from lplab.formats.rounding_spec import BlockSpec, Grid, Table
 
 BLOCK = 1024  # numbers of a program
 STRETCH = 2**30  # numbers of a launch: their indices fit 32 bits
@@ -24,51 +27,157 @@ STRETCH = 2**30  # numbers of a launch: their indices fit 32 bits
 
 def round_elements(spec: Grid | Table, rounding: Rounding, x: Tensor, out: Tensor, seed: int) -> bool:
     """Round a contiguous tensor of any float type into another; False where no kernel serves."""
-    chosen = _chosen(spec, rounding, str(x.dtype), x.device)
+    chosen = _elementwise(spec, rounding, x.dtype, x.device)
     if chosen is None:
         return False
     kernel, constants = chosen
     x, out = x.reshape(-1), out.reshape(-1)
     for start in range(0, x.numel(), STRETCH):
-        count = min(STRETCH, x.numel() - start)
-        keys = _keys(rounding, seed, start // 2**32)
-        _launch(kernel, -(-count // BLOCK), x[start:], out[start:], count, constants, _signed(start % 2**32), *keys, BLOCK=BLOCK)
+        count, keys = min(STRETCH, x.numel() - start), _keys(rounding, seed, start // 2**32)
+        arguments = x[start:], out[start:], count, constants, _signed(start % 2**32), *keys
+        _launch(kernel, -(-count // BLOCK), *arguments, BLOCK=BLOCK)
     return True
 
 
-def _launch(kernel: Any, programs: int, *arguments: Any, **more: Any) -> None:
+def round_blocks(spec: BlockSpec, rounding: Rounding, x: Tensor, out: Tensor, seed: int, inner: int = 1) -> bool:
+    """Round blocks along the middle axis of contiguous [outer, length, inner] numbers; False where no kernel serves.
+
+    Args:
+        spec, rounding: how.
+        x: a contiguous tensor of any float type.
+        out: another one of as many numbers; or x itself.
+        seed: of the random bits.
+        inner: how many numbers lie between neighbours of a block.
+    """
+    found = _blocks(spec, rounding, x.dtype, x.device)
+    if found is None:
+        return False
+    names, constants, scale_constants = found
+    length = x.shape[-1]
+    per_row = -(-length // spec.size)
+    blocks = x.numel() // max(length, 1) * per_row
+    width = triton.next_power_of_2(spec.size)
+    height = max(BLOCK // width, 1)
+    programs, shape = -(-blocks // height), {"BLOCKS": height, "WIDTH": width}
+    layout, keys = (blocks, length, inner, per_row), _keys(rounding, seed)
+    if not blocks:
+        return True
+    if spec.scale is None:
+        _launch(names["power_of_two_blocks"], programs, x, out, *layout, constants, scale_constants, *keys, **shape)
+        return True
+    amax = np.float32(0)
+    if spec.tensor_scale:
+        largest = torch.zeros(1, dtype=torch.int32, device=x.device)
+        _launch(names["largest_of_blocks"], programs, x, largest, *layout, **shape)
+        amax = largest.view(torch.float32).cpu().numpy()[0]
+    tensor_scale = block_rounding.tensor_scale_of(amax, spec)
+    scales = np.array([block_rounding.scale_per_element(tensor_scale, spec), tensor_scale[1]], np.float32)
+    tensor_scales = torch.from_numpy(scales.view(np.int32)).to(x.device)
+    arguments = x, out, *layout, constants, scale_constants, tensor_scales, *keys
+    _launch(names["rounded_scale_blocks"], programs, *arguments, **shape)
+    return True
+
+
+def _launch(kernel: Any, programs: int, *arguments: Any, **constants: int) -> None:
+    """Run a kernel. No product is fused with an addition: the word functions round in between."""
     with torch.cuda.device_of(arguments[0]):
-        kernel[(programs,)](*arguments, **more, enable_fp_fusion=False)
+        kernel[(programs,)](*arguments, **constants, enable_fp_fusion=False)
 
 
-def _keys(rounding: Rounding, seed: int, stretch: int = 0) -> list[int]:
-    return [_signed(key) for key in counter_rng.keys(seed, stretch)] if rounding.is_stochastic else [0, 0]
+def _keys(rounding: Rounding, seed: int, stretch: int = 0) -> tuple[int, int]:
+    key_1, key_2 = counter_rng.keys(seed, stretch) if rounding.is_stochastic else (0, 0)
+    return _signed(key_1), _signed(key_2)
 
 
 def _signed(word: int) -> int:
+    """The int32 with these 32 bits."""
     return word - 2**32 if word >= 2**31 else word
 
 
 @lru_cache(maxsize=1024)
-def _chosen(spec: Grid | Table, rounding: Rounding, dtype: str, device: torch.device) -> tuple[Any, Tensor] | None:
-    if not isinstance(spec, Grid) or spec.step != 1:
+def _elementwise(
+    spec: Grid | Table, rounding: Rounding, dtype: torch.dtype, device: torch.device
+) -> tuple[Any, Tensor] | None:
+    """The kernel that rounds numbers one by one, and its constants on the device."""
+    if isinstance(spec, Table):
+        found = None if dtype == torch.float64 or rounding.is_stochastic else _table_rule(spec, rounding)
+        real = "float32"
+    else:
+        real, found = _grid_rule(spec, rounding, dtype)
+    if found is None:
         return None
-    real = "float64" if dtype == "torch.float64" else "float32"
-    if array_kernels.rounding_strategy(spec, FLOAT_LAYOUTS[real]) == "wide":
+    flags, constants = found
+    return compiler.namespace(real, **flags)["elementwise"], _on_device(constants, real, device)
+
+
+def _grid_rule(spec: Grid, rounding: Rounding, dtype: torch.dtype) -> tuple[str, tuple[dict[str, Any], list] | None]:
+    """The word, and how it is rounded to a grid: flags and constants."""
+    real = "float64" if dtype == torch.float64 else "float32"
+    rule = rules.grid_rule(replace(spec, step=1.0), rounding, real)
+    if rule is None and real == "float32" and spec.step == 1:
         real = "float64"
-    word = FLOAT_LAYOUTS[real]
-    c = array_kernels.constants(spec, rounding, real)
-    pattern = c.kind == "pattern"
-    flags: dict[str, Any] = {"PATTERN": pattern, "RULE": "general", "CODE": rounding.code}
-    key = nearest_kernels.nearest_kernel_key(spec, rounding) if real == "float32" else None
-    if key is not None:
-        flags = {"PATTERN": pattern, "RULE": "nearest", "AWAY": key[1], "SATURATES": key[3]}
-    flags["NO_MANTISSA"] = c.no_mantissa
-    flags["IS_STOCHASTIC"] = rounding.is_stochastic
-    bits = rounding.random_bits
-    from_integer = word.pattern(2.0**-c.cut if pattern else c.from_integer)
-    values = [c.cut, c.cap, c.least, c.shift, c.inverse, from_integer, c.parity, c.highest, c.lowest, c.above, c.below]
-    values += [c.infinity, c.minus_infinity, c.smallest, word.sign_bit if c.negative_zero else 0]
-    values += [word.pattern(2.0**bits), 32 - bits, 2**bits - 1]
-    constants = torch.tensor(values, dtype=getattr(torch, word.integer), device=device)
-    return compiler.namespace(real, **flags)["elementwise"], constants
+        rule = rules.grid_rule(spec, rounding, real)
+    if rule is None:
+        return real, None
+    word, bits = rules.FLOAT_LAYOUTS[real], rule.random_bits
+    after = word.pattern(spec.step), word.pattern(MIN_FRACTION), 32 - bits, 2**bits - 1
+    flags = {"WORD": rule.word, "AFTER": len(rule.constants), "DRAWS": bits > 0, "STEP": spec.step != 1}
+    return real, (dict(rule.flags) | flags, [*rule.constants, *after])
+
+
+def _table_rule(spec: Table, rounding: Rounding) -> tuple[dict[str, Any], Sequence[int]] | None:
+    """How float32 is rounded to a table: flags and constants."""
+    powers = table_kernels.power_loop_arguments(spec, rounding)
+    compared = table_kernels._comparison_arguments(spec, rounding)
+    flags = {"DRAWS": False, "STEP": False, "AFTER": 0}
+    if powers is not None:
+        least, largest, lead, mask, negative_zero = map(int, powers)
+        return flags | {"WORD": "power"}, [least, largest - least, lead - least, mask, negative_zero]
+    if compared is not None:
+        cuts, rises, negative_zero = compared
+        fill = table_kernels.MAX_COMPARISONS - len(cuts)
+        constants = [*cuts, *[2**31 - 1] * fill, *rises, *[0] * fill, negative_zero]
+        return flags | {"WORD": "compared", "COMPARISONS": table_kernels.MAX_COMPARISONS}, constants
+    lookup = table_kernels._lookup_arguments(spec, rounding)
+    if lookup is None:
+        return None
+    low_bits, cuts, results = lookup
+    entries = np.column_stack([cuts.astype(np.int64), results.reshape(-1, 2)])
+    return flags | {"WORD": "lookup", "LOW_BITS": int(low_bits)}, entries.reshape(-1)
+
+
+@lru_cache(maxsize=1024)
+def _blocks(
+    spec: BlockSpec, rounding: Rounding, dtype: torch.dtype, device: torch.device
+) -> tuple[dict[str, Any], Tensor, Tensor] | None:
+    """The kernels that round blocks, by name, and the constants of elements and of scales on the device."""
+    real, element = _grid_rule(spec.element, rounding, torch.float32 if spec.scale is not None else dtype)
+    if element is None:
+        return None
+    flags, constants = element
+    if spec.scale is None:
+        wide = compiler.namespace("float64")
+        more = {f"wide_{name}": wide[name] for name in ("as_real", "as_bits", "block_exponent")}
+        scale_constants, scale_real = _exponent_constants(spec), "float64"
+    else:
+        _, scale = _grid_rule(spec.scale, Rounding(), torch.float32)
+        if scale is None:
+            return None
+        more = {"rounded_as_scale": compiler.namespace("float32", **scale[0])["rounded"], "SCALE_AFTER": len(scale[1])}
+        word = rules.FLOAT_LAYOUTS["float32"]
+        scale_constants, scale_real = [*scale[1], word.pattern(spec.scale.highest), word.infinity - 1], "float32"
+    names = compiler.namespace(real, **flags, **more, SIZE=spec.size)
+    return names, _on_device(constants, real, device), _on_device(scale_constants, scale_real, device)
+
+
+def _exponent_constants(spec: BlockSpec) -> list[int]:
+    one = 2.0**52
+    nearest, threshold = spec.nearest_threshold
+    limits = {"ceil": 0, "rceil": int((spec.element_fraction - 1) * one), "nearest": int((threshold - 1) * one) - 1}
+    add = 1 << (51 - spec.mantissa_bits) if spec.rule == "even" else 0
+    return [add, limits.get(spec.rule, 2**52), nearest if spec.rule == "nearest" else spec.element_exponent]
+
+
+def _on_device(constants: Sequence[int], real: str, device: torch.device) -> Tensor:
+    integers = np.array(constants, np.int64).astype(rules.FLOAT_LAYOUTS[real].integer)
+    return torch.from_numpy(integers).to(device)

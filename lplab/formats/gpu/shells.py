@@ -1,13 +1,12 @@
 """Kernels that know memory and nothing of numbers: they load, call word functions, and store.
 
-Triton compiles them. The names that are not defined here, those of word functions, come from
+Triton compiles them. The names that are not defined here, those of word functions and of flags, come from
 :func:`lplab.formats.gpu.compiler.namespace`.
 """
 
 # mypy: ignore-errors
 # ruff: noqa: F821
 # (Triton gives the types in these functions a stricter meaning than Python's)
-
 
 import triton.language as tl
 
@@ -22,22 +21,52 @@ def store_bits(address, bits, inside):
     tl.store(address, as_real(bits).to(address.dtype.element_ty), mask=inside)
 
 
-def rule(bits, c, number, key_1, key_2):
-    """Round patterns by the word function that RULE names; ``c`` is the address of its constants."""
-    if RULE == "nearest":
+def rounded(bits, c, number, key_1, key_2):
+    """Round patterns by the word function WORD; its AFTER constants lie at the address ``c``, then those of shells."""
+    if WORD == "nearest":
         result = nearest(
-            bits, tl.load(c), tl.load(c + 1), tl.load(c + 2), tl.load(c + 3), tl.load(c + 7), tl.load(c + 9),
-            tl.load(c + 13), tl.load(c + 14),
+            bits, tl.load(c), tl.load(c + 1), tl.load(c + 2), tl.load(c + 3), tl.load(c + 4), tl.load(c + 5),
+            tl.load(c + 6), tl.load(c + 7),
         )  # fmt: skip
-    elif RULE == "general":
+    elif WORD == "general":
         draw = bits
-        if IS_STOCHASTIC:
-            draw = random_bits(number, key_1, key_2, tl.load(c + 16).to(tl.int32), tl.load(c + 17).to(tl.int32))
+        if DRAWS:
+            shift, mask = tl.load(c + AFTER + 2).to(tl.int32), tl.load(c + AFTER + 3).to(tl.int32)
+            draw = random_bits(number, key_1, key_2, shift, mask)
         result = general(
             bits, draw, tl.load(c), tl.load(c + 1), tl.load(c + 2), tl.load(c + 3), tl.load(c + 4), tl.load(c + 5),
             tl.load(c + 6), tl.load(c + 7), tl.load(c + 8), tl.load(c + 9), tl.load(c + 10), tl.load(c + 11),
             tl.load(c + 12), tl.load(c + 13), tl.load(c + 14), tl.load(c + 15),
         )  # fmt: skip
+    elif WORD == "evenly_spaced":
+        result = evenly_spaced(bits, tl.load(c), tl.load(c + 1), tl.load(c + 2))
+    elif WORD == "power":
+        result = power(bits, tl.load(c), tl.load(c + 1), tl.load(c + 2), tl.load(c + 3), tl.load(c + 4))
+    elif WORD == "compared":
+        cuts = (
+            tl.load(c), tl.load(c + 1), tl.load(c + 2), tl.load(c + 3),
+            tl.load(c + 4), tl.load(c + 5), tl.load(c + 6), tl.load(c + 7),
+        )  # fmt: skip
+        rises = (
+            tl.load(c + 8), tl.load(c + 9), tl.load(c + 10), tl.load(c + 11),
+            tl.load(c + 12), tl.load(c + 13), tl.load(c + 14), tl.load(c + 15),
+        )  # fmt: skip
+        result = compared(bits, cuts, rises, tl.load(c + 16))
+    else:  # "lookup": the upper bits find an entry, a threshold for the lower bits and the results on both sides of it
+        entry = c + 3 * ((bits >> LOW_BITS) & ((1 << (32 - LOW_BITS)) - 1))
+        is_past = (bits & ((1 << LOW_BITS) - 1)) >= tl.load(entry)
+        result = where(is_past, tl.load(entry + 2), tl.load(entry + 1))
+    return result
+
+
+def in_steps(bits, c, number, key_1, key_2):
+    """As :func:`rounded`; where STEP is set, after a division by the step and before the product with it."""
+    result = bits
+    if STEP:
+        result = divided(result, tl.load(c + AFTER), tl.load(c + AFTER + 1))
+    result = rounded(result, c, number, key_1, key_2)
+    if STEP:
+        result = multiplied(result, tl.load(c + AFTER))
     return result
 
 
@@ -45,7 +74,78 @@ def elementwise(x, out, count, constants, first, key_1, key_2, BLOCK: tl.constex
     """Round ``count`` contiguous numbers; element i is number ``first + i`` of its stretch of random bits."""
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < count
-    store_bits(out + at, rule(load_bits(x + at, inside), constants, at + first, key_1, key_2), inside)
+    store_bits(out + at, in_steps(load_bits(x + at, inside), constants, at + first, key_1, key_2), inside)
 
 
-KERNELS = ("load_bits", "store_bits", "rule", "elementwise")
+def block_addresses(blocks, length, inner, per_row, BLOCKS: tl.constexpr, WIDTH: tl.constexpr):
+    """Where the numbers of this program's blocks lie in [outer, length, inner]; their numbers; which of them exist.
+
+    Neighbouring blocks are neighbours along ``inner``. Random bits are numbered row by row, as if the last block of
+    each row were whole.
+    """
+    block = tl.program_id(0).to(tl.int64) * BLOCKS + tl.arange(0, BLOCKS)[:, None]
+    j = tl.arange(0, WIDTH)[None, :]
+    lane, place, outer = block % inner, (block // inner) % per_row, block // inner // per_row
+    column = place * SIZE + j
+    inside = (block < blocks) & (j < SIZE) & (column < length)
+    number = (((outer * inner + lane) * per_row + place) * SIZE + j).to(tl.int32)
+    return (outer * length + column) * inner + lane, number, inside
+
+
+def power_of_two_blocks(
+    x, out, blocks, length, inner, per_row, constants, scale_constants, key_1, key_2,
+    BLOCKS: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Round blocks under power-of-two scales: find the largest magnitude of each, its scale, then round."""
+    at, number, inside = block_addresses(blocks, length, inner, per_row, BLOCKS, WIDTH)
+    bits = load_bits(x + at, inside)
+    largest = tl.max(bits & MAGNITUDE, 1, keep_dims=True)
+    exponent = wide_block_exponent(
+        wide_as_bits(as_real(largest).to(tl.float64)),
+        tl.load(scale_constants), tl.load(scale_constants + 1), tl.load(scale_constants + 2),
+    )  # fmt: skip
+    down = as_bits(wide_as_real((-exponent + 1023) << 52).to(REAL))
+    up = as_bits(wide_as_real((exponent + 1023) << 52).to(REAL))
+    if REAL == tl.float32:
+        scaled = visible(multiplied(bits, down), bits, tl.load(constants + AFTER + 1))
+    else:
+        scaled = multiplied(visible(bits, bits, MIN_NORMAL), down)
+    result = multiplied(rounded(scaled, constants, number, key_1, key_2), up)
+    store_bits(out + at, where(largest < INFINITY, result, NAN), inside)
+
+
+def largest_of_blocks(x, largest, blocks, length, inner, per_row, BLOCKS: tl.constexpr, WIDTH: tl.constexpr):
+    """Store the pattern of the largest magnitude of all blocks that are finite; the memory starts at 0."""
+    at, number, inside = block_addresses(blocks, length, inner, per_row, BLOCKS, WIDTH)
+    of_blocks = tl.max(load_bits(x + at, inside) & MAGNITUDE, 1)
+    tl.atomic_max(largest, tl.max(where(of_blocks < INFINITY, of_blocks, 0), 0))
+
+
+def rounded_scale_blocks(
+    x, out, blocks, length, inner, per_row, constants, scale_constants, tensor_scales, key_1, key_2,
+    BLOCKS: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Round blocks whose scales are rounded under one scale of the tensor."""
+    at, number, inside = block_addresses(blocks, length, inner, per_row, BLOCKS, WIDTH)
+    bits = load_bits(x + at, inside)
+    largest = tl.max(bits & MAGNITUDE, 1, keep_dims=True)
+    per_element, decode = tl.load(tensor_scales), tl.load(tensor_scales + 1)
+    target = scale_target(largest, per_element, tl.load(scale_constants + SCALE_AFTER))
+    scale = rounded_as_scale(target, scale_constants, number, key_1, key_2)
+    factor = block_factor(largest, scale, decode, tl.load(scale_constants + SCALE_AFTER + 1))
+    scaled = visible(multiplied(bits, factor), bits, tl.load(constants + AFTER + 1))
+    result = multiplied(multiplied(rounded(scaled, constants, number, key_1, key_2), scale), decode)
+    store_bits(out + at, result, inside)
+
+
+KERNELS = (
+    "load_bits",
+    "store_bits",
+    "rounded",
+    "in_steps",
+    "elementwise",
+    "block_addresses",
+    "power_of_two_blocks",
+    "largest_of_blocks",
+    "rounded_scale_blocks",
+)
