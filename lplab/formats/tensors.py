@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from lplab.formats import counter_rng
+from lplab.formats import counter_rng, gpu
 from lplab.formats.inputs import as_rows, check_strided
 from lplab.formats.paths import array_kernels, block_rounding, kernel_selection, prepared
 from lplab.formats.paths.prepared import Prepared, PreparedBlocks, PreparedRounding, PreparedRoundings
@@ -170,6 +170,13 @@ def _quantize(ready: Prepared, x: torch.Tensor, seed: int, out: torch.Tensor | N
     check_strided(x)
     work = torch.float64 if x.dtype == torch.float64 else torch.float32
     x = x.resolve_neg()  # views such as z.conj().imag have a sign flag that is not in memory
+    if gpu.serves(x.device):
+        from lplab.formats.gpu import launch
+
+        source = x.contiguous()
+        target = _target(out, source)
+        if launch.quantize(ready.spec, ready.rounding, source, target, seed, axis):
+            return _deliver(target, out)
     if isinstance(ready, PreparedBlocks):
         rows, undo = as_rows(torch, x.to(work), axis)
         rows = rows.contiguous()
@@ -182,10 +189,13 @@ def _quantize(ready: Prepared, x: torch.Tensor, seed: int, out: torch.Tensor | N
         target = _target(out, flat)
         _run(ready, flat, target, seed)
         result = target.reshape(x.shape)
-    if out is not None and target.data_ptr() == out.data_ptr():
-        return out
-    if out is None:
-        return result.to(x.dtype)
+    return result.to(x.dtype) if out is None else _deliver(result, out)
+
+
+def _deliver(result: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
+    """The result, in ``out`` if there is one."""
+    if out is None or result.data_ptr() == out.data_ptr():
+        return result if out is None else out
     with torch.no_grad():
         return out.copy_(result)
 

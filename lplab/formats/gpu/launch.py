@@ -5,6 +5,7 @@ This module imports Triton and torch, so other modules import it inside the func
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -17,12 +18,34 @@ from torch import Tensor
 
 from lplab.formats import counter_rng
 from lplab.formats.gpu import compiler
+from lplab.formats.inputs import checked_axis
 from lplab.formats.paths import block_rounding, rules, table_kernels
 from lplab.formats.rounding import MIN_FRACTION, Rounding
-from lplab.formats.rounding_spec import BlockSpec, Grid, Table
+from lplab.formats.rounding_spec import BlockSpec, Grid, RoundingSpec, Table
 
 BLOCK = 1024  # numbers of a program
 STRETCH = 2**30  # numbers of a launch: their indices fit 32 bits
+
+
+def quantize(
+    spec: RoundingSpec, rounding: Rounding, x: Tensor, out: Tensor, seed: int = 0, axis: int | None = None
+) -> bool:
+    """Round a contiguous tensor of any float type into another of its shape, or in place; False where no kernel serves.
+
+    Args:
+        spec, rounding: how.
+        x, out: on a device that :func:`lplab.formats.gpu.serves`.
+        seed: of random bits, which are numbered as :meth:`lplab.formats.Format.quantize` does.
+        axis: along which the blocks of a ``BlockSpec`` lie; None is the last one.
+
+    Raises:
+        ValueError: x has no such axis.
+    """
+    if not isinstance(spec, BlockSpec):
+        return round_elements(spec, rounding, x, out, seed)
+    axis = checked_axis(x, axis)
+    length, inner = (x.shape[axis], math.prod(x.shape[axis + 1 :])) if x.ndim else (1, 1)
+    return round_blocks(spec, rounding, x, out, seed, length, inner)
 
 
 def round_elements(spec: Grid | Table, rounding: Rounding, x: Tensor, out: Tensor, seed: int) -> bool:
@@ -39,36 +62,30 @@ def round_elements(spec: Grid | Table, rounding: Rounding, x: Tensor, out: Tenso
     return True
 
 
-def round_blocks(spec: BlockSpec, rounding: Rounding, x: Tensor, out: Tensor, seed: int, inner: int = 1) -> bool:
-    """Round blocks along the middle axis of contiguous [outer, length, inner] numbers; False where no kernel serves.
-
-    Args:
-        spec, rounding: how.
-        x: a contiguous tensor of any float type.
-        out: another one of as many numbers; or x itself.
-        seed: of the random bits.
-        inner: how many numbers lie between neighbours of a block.
-    """
+def round_blocks(spec: BlockSpec, rounding: Rounding, x: Tensor, out: Tensor, seed: int, length: int, inner: int) -> bool:
+    """Round blocks along the middle axis of contiguous [outer, length, inner] numbers; False where no kernel serves."""
     found = _blocks(spec, rounding, x.dtype, x.device)
-    if found is None:
-        return False
-    names, constants, scale_constants = found
-    length = x.shape[-1]
+    if inner == 1 and length % spec.size == 0:
+        length = spec.size  # blocks that follow one another are rows: Triton leaves out divisions by 1
     per_row = -(-length // spec.size)
     blocks = x.numel() // max(length, 1) * per_row
+    if found is None or max(blocks, length) >= 2**31:
+        return False
+    if not blocks:
+        return True
+    names, constants, scale_constants = found
     width = triton.next_power_of_2(spec.size)
     height = max(BLOCK // width, 1)
     programs, shape = -(-blocks // height), {"BLOCKS": height, "WIDTH": width}
     layout, keys = (blocks, length, inner, per_row), _keys(rounding, seed)
-    if not blocks:
-        return True
     if spec.scale is None:
         _launch(names["power_of_two_blocks"], programs, x, out, *layout, constants, scale_constants, *keys, **shape)
         return True
     amax = np.float32(0)
     if spec.tensor_scale:
         largest = torch.zeros(1, dtype=torch.int32, device=x.device)
-        _launch(names["largest_of_blocks"], programs, x, largest, *layout, **shape)
+        kernel = compiler.namespace("float32", SIZE=spec.size)["largest_of_blocks"]
+        _launch(kernel, programs, x, largest, *layout, **shape)
         amax = largest.view(torch.float32).cpu().numpy()[0]
     tensor_scale = block_rounding.tensor_scale_of(amax, spec)
     scales = np.array([block_rounding.scale_per_element(tensor_scale, spec), tensor_scale[1]], np.float32)

@@ -83,13 +83,13 @@ def block_addresses(blocks, length, inner, per_row, BLOCKS: tl.constexpr, WIDTH:
     Neighbouring blocks are neighbours along ``inner``. Random bits are numbered row by row, as if the last block of
     each row were whole.
     """
-    block = tl.program_id(0).to(tl.int64) * BLOCKS + tl.arange(0, BLOCKS)[:, None]
+    block = tl.program_id(0) * BLOCKS + tl.arange(0, BLOCKS)[:, None]
     j = tl.arange(0, WIDTH)[None, :]
     lane, place, outer = block % inner, (block // inner) % per_row, block // inner // per_row
     column = place * SIZE + j
     inside = (block < blocks) & (j < SIZE) & (column < length)
-    number = (((outer * inner + lane) * per_row + place) * SIZE + j).to(tl.int32)
-    return (outer * length + column) * inner + lane, number, inside
+    number = ((outer * inner + lane) * per_row + place) * SIZE + j
+    return (outer.to(tl.int64) * length + column) * inner + lane, number, inside
 
 
 def power_of_two_blocks(
