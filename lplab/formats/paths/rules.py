@@ -1,0 +1,238 @@
+"""Which function of :mod:`lplab.formats.words` rounds which format, and with which constants."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from lplab.formats.counter_rng import MULTIPLY_1, MULTIPLY_2
+from lplab.formats.reference import overflow_result
+from lplab.formats.rounding import Rounding
+from lplab.formats.rounding_spec import Grid
+
+
+@dataclass(frozen=True)
+class FloatLayout:
+    """float32 or float64: its bit fields, and the integer type of the same width."""
+
+    real: str
+    integer: str
+    fraction_bits: int
+    bias: int
+
+    @property
+    def infinity(self) -> int:
+        """The pattern of infinity: all exponent bits."""
+        return (2 * self.bias + 1) << self.fraction_bits
+
+    @property
+    def nan(self) -> int:
+        """The pattern of a quiet NaN: a signaling one would make later operations warn."""
+        return self.infinity + (self.min_normal >> 1)
+
+    @property
+    def min_normal(self) -> int:
+        """The pattern of the smallest normal number."""
+        return 1 << self.fraction_bits
+
+    @property
+    def sign_bit(self) -> int:
+        """The pattern of −0, as a signed integer."""
+        return -2 * (self.infinity + self.min_normal) // 2
+
+    def pattern(self, value: float) -> int:
+        """The bits of a value, as a signed integer; values that the type cannot hold are rounded to it."""
+        with np.errstate(over="ignore"):
+            return int(np.array([value], self.real).view(self.integer)[0])
+
+    def constants(self) -> dict[str, int]:
+        """The constants that :mod:`lplab.formats.words` takes from its namespace, by name."""
+        return {
+            "SIGN": self.sign_bit,
+            "MAGNITUDE": ~self.sign_bit,
+            "INFINITY": self.infinity,
+            "NAN": self.nan,
+            "FRACTION": self.fraction_bits,
+            "BIAS": self.bias,
+            "MIN_NORMAL": self.min_normal,
+            "HIDDEN": self.fraction_bits << self.fraction_bits,
+            "MULTIPLY_1": MULTIPLY_1,
+            "MULTIPLY_2": MULTIPLY_2 - 2**32,  # as int32
+        }
+
+
+FLOAT_LAYOUTS = {
+    "float32": FloatLayout("float32", "int32", 23, 127),
+    "float64": FloatLayout("float64", "int64", 52, 1023),
+}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A function of :mod:`lplab.formats.words` with its flags and constants.
+
+    Attributes:
+        word: the name of the function.
+        flags: what differs from ``words.FLAGS``, as pairs of name and value.
+        constants: what the function takes after the numbers, and after the draws if it is "general": integers.
+        random_bits: of each number; 0 where the rounding is not stochastic.
+    """
+
+    word: str
+    flags: tuple[tuple[str, Any], ...]
+    constants: tuple[Any, ...]
+    random_bits: int = 0
+
+
+@dataclass(frozen=True)
+class GridConstants:
+    """A grid and a rounding mode as integers of the width of a word, see :func:`lplab.formats.words.general`."""
+
+    kind: str  # "scaled", "pattern" or "wide", see rounding_strategy
+    cut: int
+    cap: int
+    least: int
+    shift: int
+    inverse: int
+    from_integer: float
+    parity: int
+    highest: int
+    lowest: int
+    above: int
+    below: int
+    infinity: int
+    minus_infinity: int
+    smallest: int
+    negative_zero: bool
+
+
+def rounding_strategy(grid: Grid, word: FloatLayout) -> str:
+    """How numbers of a float layout are rounded to a grid.
+
+    Returns:
+        "scaled": every spacing is a power of two that is a normal number. "pattern": the lowest binade of the grid is
+        that of the word itself (bfloat16, tf32). "wide": in float64.
+    """
+    if grid.mantissa_bits > word.fraction_bits - 1:
+        return "pattern" if _is_own_grid(grid, word) and grid.mantissa_bits == word.fraction_bits else "wide"
+    if _is_own_grid(grid, word):
+        return "pattern"
+    lowest_spacing = grid.min_exponent - grid.mantissa_bits
+    highest_exponent = math.frexp(max(grid.highest, -grid.lowest))[1] - 1
+    highest_spacing = min(highest_exponent + 2, word.bias) - grid.mantissa_bits  # x is cut to 4 times the largest value
+    in_reach = lowest_spacing > -word.bias and highest_exponent <= word.bias and highest_spacing < word.bias
+    return "scaled" if in_reach else "wide"
+
+
+def _is_own_grid(grid: Grid, word: FloatLayout) -> bool:
+    return grid.min_exponent == 1 - word.bias and grid.mantissa_bits > 0 and not grid.smallest
+
+
+@lru_cache(maxsize=1024)
+def constants(grid: Grid, rounding: Rounding, real: str) -> GridConstants:
+    """The :class:`GridConstants` of a grid and a rounding mode."""
+    word = FLOAT_LAYOUTS[real]
+    kind, m, fraction_bits = rounding_strategy(grid, word), grid.mantissa_bits, word.fraction_bits
+    scaled = kind != "pattern"
+    spacing, cut = grid.min_exponent - m, fraction_bits - m
+    largest_finite = word.infinity - 1
+
+    def pattern(magnitude: float) -> int:
+        return word.pattern(magnitude) & ~word.sign_bit
+
+    return GridConstants(
+        kind=kind,
+        cut=cut,
+        cap=min(word.pattern(4 * max(grid.highest, -grid.lowest)), largest_finite),
+        least=(grid.min_exponent + word.bias) << fraction_bits,
+        shift=m << fraction_bits,
+        inverse=2 * word.bias << fraction_bits,
+        # Below 2^-120 it only matters that x / spacing is not zero.
+        from_integer=2.0 ** max(1 - word.bias - fraction_bits - spacing, 20 - word.bias) if scaled else 2.0**-cut,
+        parity=grid.parity - word.bias,
+        highest=pattern(grid.bound(False)),
+        lowest=pattern(grid.bound(True)),
+        above=pattern(overflow_result(grid, rounding, False)),
+        below=pattern(overflow_result(grid, rounding, True)),
+        infinity=pattern(grid.infinite(False)),
+        minus_infinity=pattern(grid.infinite(True)),
+        smallest=word.pattern(grid.smallest),
+        negative_zero=grid.negative_zero,
+    )
+
+
+@lru_cache(maxsize=1024)
+def grid_rule(grid: Grid, rounding: Rounding, real: str) -> Rule | None:
+    """How float32 or float64 (``real``) is rounded to a grid; None where it is done in float64.
+
+    The step of the grid is left out: whoever calls divides before and multiplies afterwards.
+
+    >>> from lplab.formats import get
+    >>> e4m3fn, int8 = get("e4m3fn").rounding_spec, get("int8").rounding_spec
+    >>> [grid_rule(e4m3fn, Rounding(mode), "float32").word for mode in ("nearest_even", "up")]
+    ['nearest', 'general']
+    >>> grid_rule(int8, Rounding(), "float64").word
+    'evenly_spaced'
+    """
+    word, c = FLOAT_LAYOUTS[real], constants(grid, rounding, real)
+    if c.kind == "wide":
+        return None
+    one_spacing = max(grid.highest, -grid.lowest) < 2.0 ** (grid.min_exponent - 1)
+    if rounding.code in ("nearest_even", "nearest_away"):
+        rule = _evenly_spaced_rule(grid, c, word) if one_spacing and rounding.code == "nearest_even" else None
+        rule = rule or _nearest_rule(grid, c, word, rounding.code == "nearest_away")
+        if rule is not None:
+            return rule
+    flags = {
+        "CODE": rounding.code,
+        "PATTERN": c.kind == "pattern",
+        "NO_MANTISSA": grid.mantissa_bits == 0,
+        "PLAIN": c.smallest == 0 and (c.above, c.below) == (c.infinity, c.minus_infinity),
+        "ONE_SPACING": c.kind == "scaled" and one_spacing,
+    }
+    random_bits = rounding.random_bits if rounding.is_stochastic else 0
+    return Rule("general", tuple(flags.items()), general_constants(c, word, random_bits), random_bits)
+
+
+def general_constants(c: GridConstants, word: FloatLayout, random_bits: int) -> tuple[int, ...]:
+    """The constants of :func:`lplab.formats.words.general`, in its order."""
+    before = c.cut, c.cap, c.least, c.shift, c.inverse, word.pattern(c.from_integer), c.parity
+    bounds = c.highest, c.lowest, c.above, c.below, c.infinity, c.minus_infinity, c.smallest
+    return *before, *bounds, int(c.negative_zero), word.pattern(2.0**random_bits)
+
+
+def _evenly_spaced_rule(grid: Grid, c: GridConstants, word: FloatLayout) -> Rule | None:
+    """Ties to even on a grid whose numbers share one spacing: at most 2^20 of them, which saturate."""
+    spacing = grid.min_exponent - grid.mantissa_bits
+    in_reach = -word.bias + 1 < spacing and spacing + word.fraction_bits + 1 < word.bias
+    plain = grid.overflow == "saturate" and not grid.negative_zero and not grid.smallest
+    if grid.mantissa_bits > 20 or not (in_reach and plain):
+        return None
+    huge = word.pattern(1.5 * 2.0 ** (spacing + word.fraction_bits))
+    return Rule("evenly_spaced", (), (word.sign_bit | c.lowest, c.highest, huge))
+
+
+def _nearest_rule(grid: Grid, c: GridConstants, word: FloatLayout, away: bool) -> Rule | None:
+    """The short way to the nearest number, where a grid has one: it treats infinity as any number that is too large."""
+    if c.kind == "scaled":  # half of the smallest spacing, and what is added to the largest numbers, are normal
+        highest = math.frexp(grid.highest)[1] + 1 - grid.mantissa_bits  # numbers are cut to four times the largest
+        least = grid.min_exponent - grid.mantissa_bits
+        fits = least > -word.bias + 1 and highest + word.fraction_bits + 1 < word.bias
+    else:
+        fits = grid.mantissa_bits < word.fraction_bits
+    # Without a mantissa ties look at the exponent field.
+    fits = fits and (grid.mantissa_bits > 0 or away)
+    if not fits or grid.highest != -grid.lowest or grid.overflow == "propagate":
+        return None
+    saturates = c.kind == "scaled" and grid.overflow == "saturate" and not grid.smallest
+    flags = ("AWAY", away), ("PATTERN", c.kind == "pattern"), ("SATURATES", saturates)
+    return Rule("nearest", flags, nearest_constants(c))
+
+
+def nearest_constants(c: GridConstants) -> tuple[int, ...]:
+    """The constants of :func:`lplab.formats.words.nearest`, in its order."""
+    return c.cut, c.cap, c.least, c.shift, c.highest, c.above, c.smallest, int(c.negative_zero)
