@@ -62,7 +62,9 @@ def round_elements(spec: Grid | Table, rounding: Rounding, x: Tensor, out: Tenso
     return True
 
 
-def round_blocks(spec: BlockSpec, rounding: Rounding, x: Tensor, out: Tensor, seed: int, length: int, inner: int) -> bool:
+def round_blocks(
+    spec: BlockSpec, rounding: Rounding, x: Tensor, out: Tensor, seed: int, length: int, inner: int
+) -> bool:
     """Round blocks along the middle axis of contiguous [outer, length, inner] numbers; False where no kernel serves."""
     found = _blocks(spec, rounding, x.dtype, x.device)
     if inner == 1 and length % spec.size == 0:

@@ -17,8 +17,11 @@ def load_bits(address, inside):
 
 
 def store_bits(address, bits, inside):
-    """Store the numbers with these patterns in the float type of the memory."""
-    tl.store(address, as_real(bits).to(address.dtype.element_ty), mask=inside)
+    """Store the numbers with these patterns in the float type of the memory; in half precision they were float32."""
+    real = as_real(bits)
+    if address.dtype.element_ty != tl.float64:
+        real = real.to(tl.float32)
+    tl.store(address, real.to(address.dtype.element_ty), mask=inside)
 
 
 def rounded(bits, c, number, key_1, key_2):
@@ -106,7 +109,7 @@ def power_of_two_blocks(
     )  # fmt: skip
     down = as_bits(wide_as_real((-exponent + 1023) << 52).to(REAL))
     up = as_bits(wide_as_real((exponent + 1023) << 52).to(REAL))
-    if REAL == tl.float32:
+    if tl.float32 == REAL:
         scaled = visible(multiplied(bits, down), bits, tl.load(constants + AFTER + 1))
     else:
         scaled = multiplied(visible(bits, bits, MIN_NORMAL), down)
