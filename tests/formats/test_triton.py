@@ -9,8 +9,10 @@ import pytest
 from lplab import formats as F
 from tests import golden
 from tests.formats import triton_cases as cases
+from tests.kinds import EXAMPLES
 
 interpreted = pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed (the extra `gpu`)")
+CODES = [*sorted(EXAMPLES & set(golden.ELEMENTWISE)), "float 4-3, fn, infinite", "float 10-20", "float 2-0", "uneven", "int16"]
 FEW, MANY = 600, 2**22  # numbers of each kind of input
 
 
@@ -43,6 +45,7 @@ def both(case, names):
 
 
 test_rounding, test_rounding_on_a_gpu = both(cases.rounding, golden.ELEMENTWISE)
+test_codes, test_codes_on_a_gpu = both(cases.codes, CODES)
 test_blocks, test_blocks_on_a_gpu = both(cases.blocks, golden.BLOCKED)
 test_layouts, test_layouts_on_a_gpu = both(cases.layouts, ["e4m3fn", "int8", "lns8", "mxfp4", "nvfp4"])
 test_stretches, test_stretches_on_a_gpu = both(cases.stretches, ["e4m3fn"])

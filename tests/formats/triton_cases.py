@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
+import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -89,6 +90,30 @@ def rounding(name: str, device: str, count: int) -> None:
         )
         assert names == ["elementwise"] or (needs_no_kernel and not names)
         assert_same(got, fmt.quantize(plain, how, seed=3), plain)
+
+
+def codes(name: str, device: str, count: int) -> None:
+    """Codes and their values; the error where a number has no code."""
+    fmt = golden.ELEMENTWISE[name]
+    x = np.concatenate([golden._thinned(part, count) for part in (probes.boundary(fmt, "float64"), numbers())])
+    x = x if fmt.has_nan else x[~np.isnan(x)]
+    for dtype, how in cases(device):
+        on_device, plain = tensor(x, dtype, device)
+        with launches() as names:
+            got = fmt.encode(on_device, how, seed=3)
+        assert names == ["encoded"] or (not names and (fmt.bits > 8 or isinstance(fmt.rounding_spec, Table)))
+        want = fmt.encode(plain, how, seed=3)
+        assert got.device == on_device.device and np.array_equal(got.cpu().numpy(), want)
+    if fmt.bits <= 20:
+        with launches() as names:
+            values = fmt.decode(got)
+        assert names == ["decoded"] and values.device == got.device
+        probes.assert_same(values.cpu().numpy(), fmt.decode(want), want)
+        with pytest.raises(ValueError, match="must be from 0 to"):
+            fmt.decode(got.long() + 2**fmt.bits)
+    if not fmt.has_nan:
+        with pytest.raises(ValueError, match="has no code for NaN, and 2 elements are NaN"):
+            fmt.encode(torch.tensor([1.0, np.nan, 2.0, np.nan], device=device))
 
 
 def blocks(name: str, device: str, count: int) -> None:

@@ -6,7 +6,6 @@ This module imports Triton and torch, so other modules import it inside the func
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -19,11 +18,12 @@ from torch import Tensor
 from lplab.formats import counter_rng
 from lplab.formats.gpu import compiler
 from lplab.formats.inputs import checked_axis
-from lplab.formats.paths import block_rounding, rules, table_kernels
+from lplab.formats.paths import array_kernels, block_rounding, rules, table_kernels
 from lplab.formats.rounding import MIN_FRACTION, Rounding
 from lplab.formats.rounding_spec import BlockSpec, Grid, RoundingSpec, Table
 
 BLOCK = 1024  # numbers of a program
+MAX_ENCODED_BITS = 10  # of the fraction: codes are looked up by the upper bits, at most 2^19 of them
 STRETCH = 2**30  # numbers of a launch: their indices fit 32 bits
 
 
@@ -60,6 +60,44 @@ def round_elements(spec: Grid | Table, rounding: Rounding, x: Tensor, out: Tenso
         arguments = x[start:], out[start:], count, constants, _signed(start % 2**32), *keys
         _launch(kernel, -(-count // BLOCK), *arguments, BLOCK=BLOCK)
     return True
+
+
+def encode(fmt: Any, x: Tensor, rounding: Rounding, seed: int) -> tuple[Tensor, int] | None:
+    """The codes of a contiguous tensor, and how many numbers have none; None where no kernel serves.
+
+    Args:
+        fmt: a format; it has ``rounding_spec``, ``codes_of``, ``bits`` and ``has_nan``.
+        x: of any float type, on a device that :func:`lplab.formats.gpu.serves`.
+        rounding, seed: how.
+    """
+    found = _encoded(fmt, rounding, x.dtype, x.device)
+    if found is None:
+        return None
+    kernel, constants, codes = found
+    dtype = torch.uint8 if fmt.bits <= 8 else torch.int32
+    out, unknown = x.new_empty(x.shape, dtype=dtype), x.new_zeros(1, dtype=torch.int32)
+    flat, flat_out = x.reshape(-1), out.reshape(-1)
+    for start in range(0, x.numel(), STRETCH):
+        count, keys = min(STRETCH, x.numel() - start), _keys(rounding, seed, start // 2**32)
+        more = constants, codes, unknown, _signed(start % 2**32), *keys
+        _launch(kernel, -(-count // BLOCK), flat[start:], flat_out[start:], count, *more, BLOCK=BLOCK)
+    return out, 0 if fmt.has_nan else int(unknown)
+
+
+def decode(fmt: Any, codes: Tensor) -> Tensor:
+    """The float64 values of a contiguous tensor of codes: integers of 0 … 2**bits − 1."""
+    kernel, values = compiler.namespace("float32")["decoded"], _values(fmt, codes.device)
+    out = torch.empty(codes.shape, dtype=values.dtype, device=codes.device)
+    flat, flat_out = codes.reshape(-1), out.reshape(-1)
+    for start in range(0, flat.numel(), STRETCH):
+        count = min(STRETCH, flat.numel() - start)
+        _launch(kernel, -(-count // BLOCK), flat[start:], flat_out[start:], count, values, BLOCK=BLOCK)
+    return out
+
+
+@lru_cache(maxsize=64)
+def _values(fmt: Any, device: torch.device) -> Tensor:
+    return torch.from_numpy(fmt.values_of(np.arange(2**fmt.bits, dtype=np.int64))).to(device)
 
 
 def round_blocks(
@@ -144,7 +182,7 @@ def _grid_rule(spec: Grid, rounding: Rounding, dtype: torch.dtype) -> tuple[str,
     return real, (dict(rule.flags) | flags, [*rule.constants, *after])
 
 
-def _table_rule(spec: Table, rounding: Rounding) -> tuple[dict[str, Any], Sequence[int]] | None:
+def _table_rule(spec: Table, rounding: Rounding) -> tuple[dict[str, Any], Any] | None:
     """How float32 is rounded to a table: flags and constants."""
     powers = table_kernels.power_loop_arguments(spec, rounding)
     compared = table_kernels._comparison_arguments(spec, rounding)
@@ -153,16 +191,22 @@ def _table_rule(spec: Table, rounding: Rounding) -> tuple[dict[str, Any], Sequen
         least, largest, lead, mask, negative_zero = map(int, powers)
         return flags | {"WORD": "power"}, [least, largest - least, lead - least, mask, negative_zero]
     if compared is not None:
-        cuts, rises, negative_zero = compared
-        fill = table_kernels.MAX_COMPARISONS - len(cuts)
-        constants = [*cuts, *[2**31 - 1] * fill, *rises, *[0] * fill, negative_zero]
+        *lists, negative_zero = compared
+        fill = table_kernels.MAX_COMPARISONS - len(lists[0])
+        constants = [*lists[0], *[2**31 - 1] * fill, *lists[1], *[0] * fill, negative_zero]
         return flags | {"WORD": "compared", "COMPARISONS": table_kernels.MAX_COMPARISONS}, constants
-    lookup = table_kernels._lookup_arguments(spec, rounding)
-    if lookup is None:
+    found = _lookup(spec, rounding)
+    return None if found is None else (found[0], found[1].reshape(-1))
+
+
+def _lookup(spec: Table, rounding: Rounding) -> tuple[dict[str, Any], np.ndarray] | None:
+    """The flags of a lookup, and int64 [entries, 3]: the threshold of the lower bits, the patterns on both sides."""
+    found = table_kernels._lookup_arguments(spec, rounding)
+    if found is None:
         return None
-    low_bits, cuts, results = lookup
+    low_bits, cuts, results = found
     entries = np.column_stack([cuts.astype(np.int64), results.reshape(-1, 2)])
-    return flags | {"WORD": "lookup", "LOW_BITS": int(low_bits)}, entries.reshape(-1)
+    return {"DRAWS": False, "STEP": False, "AFTER": 0, "WORD": "lookup", "LOW_BITS": int(low_bits)}, entries
 
 
 @lru_cache(maxsize=1024)
@@ -197,6 +241,47 @@ def _exponent_constants(spec: BlockSpec) -> list[int]:
     return [add, limits.get(spec.rule, 2**52), nearest if spec.rule == "nearest" else spec.element_exponent]
 
 
-def _on_device(constants: Sequence[int], real: str, device: torch.device) -> Tensor:
+@lru_cache(maxsize=256)
+def _encoded(
+    fmt: Any, rounding: Rounding, dtype: torch.dtype, device: torch.device
+) -> tuple[Any, Tensor, Tensor] | None:
+    """The kernel that encodes, its constants, and the codes of values by the upper bits of float32."""
+    spec = fmt.rounding_spec
+    if isinstance(spec, Table):
+        found = None if dtype == torch.float64 or rounding.is_stochastic else _lookup(spec, rounding)
+        if found is None:
+            return None
+        flags, entries = found
+        low_bits = flags["LOW_BITS"]
+        upper = np.arange(2 ** (32 - low_bits), dtype=np.int64) << low_bits
+        for column, lower in ((1, 0), (2, np.minimum(entries[:, 0], 2**low_bits - 1))):
+            patterns = (upper + lower).astype(np.uint32).view(np.float32)
+            values = array_kernels.quantize(np, array_kernels.widen(np, patterns), spec, rounding)
+            entries[:, column] = _codes_or_none(fmt, values)
+        kernel = compiler.namespace("float32", **flags, CODES=False, DROPPED=0, COUNTS_UNKNOWN=not fmt.has_nan)[
+            "encoded"
+        ]
+        constants = _on_device(entries.reshape(-1), "float32", device)
+        return kernel, constants, constants
+    kept = max(spec.mantissa_bits, 1)  # with no bit of the fraction NaN would be infinity
+    rounds = spec.step == 1 and kept <= MAX_ENCODED_BITS and rules.grid_rule(spec, rounding, "float32") is not None
+    real, rule = _grid_rule(spec, rounding, dtype)
+    if rule is None or not rounds:
+        return None
+    dropped = 23 - kept
+    patterns = (np.arange(2 ** (32 - dropped), dtype=np.uint32) << np.uint32(dropped)).view(np.float32)
+    codes = _codes_or_none(fmt, array_kernels.widen(np, patterns))
+    names = compiler.namespace(real, **rule[0], CODES=True, DROPPED=dropped, COUNTS_UNKNOWN=not fmt.has_nan)
+    return names["encoded"], _on_device(rule[1], real, device), _on_device(codes, "float32", device)
+
+
+def _codes_or_none(fmt: Any, values: np.ndarray) -> np.ndarray:
+    """The codes of float64 values; −1 for NaN that has none, any code for what is no value of the format."""
+    with np.errstate(all="ignore"):
+        codes = fmt.codes_of(values)
+    return codes if fmt.has_nan else np.where(np.isnan(values), -1, codes)
+
+
+def _on_device(constants: Any, real: str, device: torch.device) -> Tensor:
     integers = np.array(constants, np.int64).astype(rules.FLOAT_LAYOUTS[real].integer)
     return torch.from_numpy(integers).to(device)

@@ -80,6 +80,30 @@ def elementwise(x, out, count, constants, first, key_1, key_2, BLOCK: tl.constex
     store_bits(out + at, in_steps(load_bits(x + at, inside), constants, at + first, key_1, key_2), inside)
 
 
+def encoded(x, out, count, constants, codes, unknown, first, key_1, key_2, BLOCK: tl.constexpr):
+    """Store the codes of rounded numbers, which stand at the address ``codes`` under the upper bits of float32.
+
+    What the function WORD gives is a code already where CODES is not set. Numbers without a code, −1, are counted.
+    """
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < count
+    code = rounded(load_bits(x + at, inside), constants, at + first, key_1, key_2)
+    if CODES:
+        value = as_real(code).to(tl.float32).to(tl.int32, bitcast=True)
+        code = tl.load(codes + ((value >> DROPPED) & ((1 << (32 - DROPPED)) - 1)))
+    if COUNTS_UNKNOWN:
+        tl.atomic_add(unknown, tl.sum(where((code < 0) & inside, 1, 0), 0))
+    tl.store(out + at, code.to(out.dtype.element_ty), mask=inside)
+
+
+def decoded(codes, out, count, values, BLOCK: tl.constexpr):
+    """Store the values of codes."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < count
+    code = tl.load(codes + at, mask=inside, other=0).to(tl.int32)
+    tl.store(out + at, tl.load(values + code), mask=inside)
+
+
 def block_addresses(blocks, length, inner, per_row, BLOCKS: tl.constexpr, WIDTH: tl.constexpr):
     """Where the numbers of this program's blocks lie in [outer, length, inner]; their numbers; which of them exist.
 
@@ -119,7 +143,7 @@ def power_of_two_blocks(
 
 def largest_of_blocks(x, largest, blocks, length, inner, per_row, BLOCKS: tl.constexpr, WIDTH: tl.constexpr):
     """Store the pattern of the largest magnitude of all blocks that are finite; the memory starts at 0."""
-    at, number, inside = block_addresses(blocks, length, inner, per_row, BLOCKS, WIDTH)
+    at, _, inside = block_addresses(blocks, length, inner, per_row, BLOCKS, WIDTH)
     of_blocks = tl.max(load_bits(x + at, inside) & MAGNITUDE, 1)
     tl.atomic_max(largest, tl.max(where(of_blocks < INFINITY, of_blocks, 0), 0))
 
@@ -147,6 +171,8 @@ KERNELS = (
     "rounded",
     "in_steps",
     "elementwise",
+    "encoded",
+    "decoded",
     "block_addresses",
     "power_of_two_blocks",
     "largest_of_blocks",
