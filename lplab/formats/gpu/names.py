@@ -1,47 +1,55 @@
 """What word functions call, in Triton: small functions, as its interpreter changes ``tl`` inside functions alone."""
 
 # mypy: ignore-errors
-# ruff: noqa: F821, D103
+# ruff: noqa: F821
 # (REAL, INTEGER and TO_WHOLE, the number from which on all are whole, come from the namespace of the word)
 
 import triton.language as tl
 
 
 def as_real(bits):
+    """The numbers with these patterns."""
     return bits.to(REAL, bitcast=True)
 
 
 def as_bits(real):
+    """The patterns of numbers."""
     return real.to(INTEGER, bitcast=True)
 
 
 def to_real(integer):
+    """The numbers that equal integers."""
     return integer.to(REAL)
 
 
 def where(condition, first, second):
+    """The first where the condition holds, else the second."""
     return tl.where(condition, first, second)
 
 
 def minimum(first, second):
+    """The smaller one."""
     return tl.where(first < second, first, second)
 
 
 def maximum(first, second):
+    """The larger one."""
     return tl.where(first > second, first, second)
 
 
 def floor(real):
+    """The largest whole number that is not larger."""
     return tl.floor(real)
 
 
 def rint(real):
-    """Of numbers that are not negative."""
+    """The nearest whole number, ties to even; of a number that is not negative."""
     return tl.where(real < TO_WHOLE, (real + TO_WHOLE) - TO_WHOLE, real)
 
 
 def divide(first, second):
-    return tl.div_rn(first, second)  # Triton's / is an approximation
+    """The quotient, rounded to nearest even: Triton's ``/`` is an approximation."""
+    return tl.div_rn(first, second)
 
 
 KERNELS = ("as_real", "as_bits", "to_real", "where", "minimum", "maximum", "floor", "rint", "divide")
