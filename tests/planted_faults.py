@@ -122,15 +122,15 @@ FORMATS = (
 ARITHMETIC = (
     Fault(
         "kahan_sign",
-        "lplab/arithmetic/compensated_sum.py",
-        "summand = rounded(add_to_odd(xp, x[k], -lost), fmt, rng_streams.ADDITION, k)",
-        "summand = rounded(add_to_odd(xp, x[k], lost), fmt, rng_streams.ADDITION, k)",
-        "Kahan's sum adds what was lost with the wrong sign, in the array path.",
+        "lplab/arithmetic/accumulation.py",
+        "summand = add_rounded(x, -lost, draw_1, constants)",
+        "summand = add_rounded(x, lost, draw_1, constants)",
+        "Kahan's sum adds what was lost with the wrong sign.",
         ("tests/arithmetic/test_sums.py",),
     ),
     Fault(
         "chunk_not_emptied",
-        "lplab/arithmetic/numba_kernels.py",
+        "lplab/arithmetic/sum_loops.py",
         "sums[j] = F(0)",
         "sums[j] = F(sums[j])",
         "The register of a chunk is not set to zero before the next chunk, in the compiled loop.",
@@ -138,9 +138,9 @@ ARITHMETIC = (
     ),
     Fault(
         "overflow_side",
-        "lplab/arithmetic/numba_rounding.py",
-        "result = below if negative else above",
-        "result = above if negative else below",
+        "lplab/formats/words.py",
+        "where(bits < 0, lowest, highest), where(bits < 0, below, above), result)",
+        "where(bits < 0, lowest, highest), where(bits < 0, above, below), result)",
         "Overflow of a sum takes the rule of the other sign, in directed modes.",
         ("tests/arithmetic/test_paths.py",),
     ),

@@ -11,6 +11,7 @@ import torch
 from torch.autograd import forward_ad
 
 from lplab.formats import counter_rng, gpu
+from lplab.formats.gradients import StraightThrough
 from lplab.formats.inputs import as_rows, check_strided
 from lplab.formats.paths import array_kernels, block_rounding, kernel_selection, prepared
 from lplab.formats.paths.prepared import Prepared, PreparedBlocks, PreparedRounding, PreparedRoundings
@@ -33,7 +34,7 @@ def quantize(
     if x.requires_grad and torch.is_grad_enabled():
         if out is not None:
             raise ValueError("out cannot be combined with a tensor that requires a gradient; use x.detach()")
-        return StraightThrough.apply(x, ready, seed, axis, None)
+        return StraightThrough.apply(x, lambda values: _quantize(ready, values, seed, None, axis))
     return _quantize(ready, x.detach(), seed, out, axis)
 
 
@@ -54,33 +55,8 @@ def straight_through(
     """Round; gradients pass straight through, or only within ``limits``."""
     if _is_watched(x):
         return _without_memory(ready, x, seed, axis, limits)
-    return StraightThrough.apply(x, ready, seed, axis, limits)
-
-
-class StraightThrough(torch.autograd.Function):
-    """Rounding in the forward pass, identity in the backward pass (optionally zero where the value was clipped)."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: torch.Tensor,
-        ready: Prepared,
-        seed: int,
-        axis: int | None,
-        limits: tuple[float, float] | None,
-    ) -> torch.Tensor:
-        """Round; remember which elements lie within ``limits``, if they are given."""
-        ctx.clip = limits is not None
-        if limits is not None:
-            ctx.save_for_backward(is_inside(x, limits))
-        return _quantize(ready, x.detach(), seed, None, axis)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        """The gradient itself, or zero outside the range."""
-        if ctx.clip:
-            gradient = gradient * ctx.saved_tensors[0]
-        return gradient, None, None, None, None
+    inside = None if limits is None else is_inside(x.detach(), limits)
+    return StraightThrough.apply(x, lambda values: _quantize(ready, values, seed, None, axis), inside)
 
 
 class TransformedRounding(torch.autograd.Function):

@@ -32,6 +32,7 @@ from types import FunctionType
 
 FLAGS = {
     "AWAY": False,  # ties go away from zero, not to even
+    "IN_RANGE": False,  # no sum is subnormal, too large, infinite or NaN
     "PATTERN": False,  # the lowest binade of the grid is that of the word, as bfloat16's is in float32
     "SATURATES": False,  # what is too large becomes the largest number, infinity too, and nothing is flushed
     "ONE_SPACING": False,  # all numbers of the grid have the same spacing
@@ -48,14 +49,13 @@ def bound(namespace, compiled=lambda function: function, functions=None):
     Args:
         namespace: the names that the module's docstring lists, and flags (those left out are as in ``FLAGS``).
         compiled: what a compiler makes of each function before the others see it.
-        functions: by name, those of this module, or a compiler's rewriting of them.
+        functions: which functions, by name; those of this module, unless others are given.
 
     Returns:
         The namespace.
     """
     namespace.update(FLAGS | {"__builtins__": __builtins__} | namespace)
-    for name in WORDS:
-        function = (functions or globals())[name]
+    for name, function in (functions or {name: globals()[name] for name in WORDS}).items():
         namespace[name] = compiled(FunctionType(function.__code__, namespace, name))
     return namespace
 
@@ -103,19 +103,35 @@ def nearest(bits, cut, cap, least, shift, highest, above, smallest, negative_zer
     return with_sign(where(magnitude > INFINITY, NAN, rounded), bits, negative_zero)
 
 
-def nearest_in_range(bits, cut, push):
-    """Round to the nearest number of a grid where no number is subnormal, too large, infinite or NaN.
+def nearest_sum(bits, cut, push, least, highest, lowest, above, below, smallest, kept_sign):
+    """Round a sum to the nearest number of a grid, in fewer instructions than :func:`nearest`.
+
+    No sum may be so large that ``push`` leads out of the word, infinity apart; infinity counts as too large. NaN stays.
 
     Args:
         bits: patterns.
-        cut: how many low bits go (AWAY).
+        cut: how many low bits go (IN_RANGE).
         push: from a pattern of a power of two to that of 1.5 times the number that is added and subtracted.
+        least: pattern of the power of two below which the spacing stays.
+        highest, lowest: patterns of the bounds, with their signs.
+        above, below: patterns of what numbers beyond the bounds become.
+        smallest: pattern below which magnitudes become zero.
+        kept_sign: SIGN where −0 exists, else 0.
     """
-    if AWAY:
+    if IN_RANGE and AWAY:
         unit = 1 << cut
         return (bits + (unit >> 1)) & -unit
-    huge = as_real((bits & INFINITY) + push)
-    return as_bits((as_real(bits) + huge) - huge)
+    if IN_RANGE:
+        huge = as_real((bits & INFINITY) + push)
+        return as_bits((as_real(bits) + huge) - huge)
+    # A tie ends in zeros. With its last bit set it is more than a tie and goes away from zero; infinity would be NaN.
+    pushed = where((bits & MAGNITUDE) == INFINITY, bits, bits | 1) if AWAY else bits
+    huge = as_real(maximum(bits & INFINITY, least) + push)
+    near = (as_real(pushed) + huge) - huge
+    flushed = (as_bits(near) & MAGNITUDE) < smallest
+    near = where(near > as_real(highest), as_real(above), near)
+    near = where(near < as_real(lowest), as_real(below), near)
+    return where(flushed, 0, as_bits(near)) | (bits & kept_sign)
 
 
 def general(
@@ -370,7 +386,7 @@ WORDS = (
     "with_sign",
     "rounds_away",
     "nearest",
-    "nearest_in_range",
+    "nearest_sum",
     "general",
     "nearest_in_block",
     "general_in_block",

@@ -1,4 +1,4 @@
-"""What quantizers need of torch's autograd: the straight-through estimator, and functions with a given gradient.
+"""What quantizers need of torch's autograd: functions with a given gradient, and the values of trained clips.
 
 This module imports torch, so other modules import it inside the functions that have received a tensor.
 """
@@ -17,23 +17,6 @@ from torch.autograd.function import once_differentiable
 def call_without_compiling(function: Callable, *args: Any, **kwargs: Any) -> Any:
     """Call a function that ``torch.compile`` must not trace."""
     return function(*args, **kwargs)
-
-
-class StraightThrough(torch.autograd.Function):
-    """Given values in the forward pass; the gradient, multiplied by a mask if there is one, in the backward pass."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, values: torch.Tensor, inside: torch.Tensor | None) -> torch.Tensor:
-        """Return the values; keep the mask for the backward pass."""
-        ctx.masked = inside is not None
-        if inside is not None:
-            ctx.save_for_backward(inside)
-        return values.view_as(values)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        """The gradient, zero outside the mask."""
-        return gradient * ctx.saved_tensors[0] if ctx.masked else gradient, None, None
 
 
 class GivenGradient(torch.autograd.Function):

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from lplab.checks import check_int, check_positive
 from lplab.quantizers import array_inputs
 
@@ -114,8 +112,7 @@ def unscale(gradient: Any, scale: float) -> Any:
     array([1., 2.])
     """
     xp, array, close = array_inputs.to_working_array(gradient)
-    divisor = xp.asarray(scale, dtype=array.dtype) if xp is np else array.new_full((), scale)
-    return close(array / divisor)
+    return close(array / array_inputs.number_like(xp, array, scale))
 
 
 @array_inputs.no_torch_compile

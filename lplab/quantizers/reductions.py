@@ -63,17 +63,35 @@ def sawb_at(x: int, out: int, count: int, c1: float, c2: float, half: int) -> fl
     return numba_kernels.sawb_loop(LANES)(x, out, count, c1, c2, half)
 
 
-def clip_mask(x: np.ndarray, bound: float, signed: bool) -> np.ndarray:
-    """The mask that the backward pass of clipping needs: whether each number is inside, above or below the bounds.
+def clip_sides(x: Any, bound: Any, signed: bool) -> tuple[Any, Any, Any]:
+    """On which side of the bounds of PACT's clip each number lies; a NaN lies on none.
+
+    Inside, the gradient passes to x. At the upper bound and above it goes to the bound; at −bound and below, of signed
+    numbers, its negative does.
 
     Args:
-        x: flat float32.
-        bound: the upper bound; the lower one is 0.
+        x: numpy array or torch tensor.
+        bound: the upper bound, a number or one in the dtype of x; the lower one is 0.
         signed: the lower one is −bound.
 
     Returns:
-        int8 like x: 0 inside, 1 at or above the upper bound, −1 at or below −bound, 2 for others: NaN, and negative
-        numbers if not ``signed``. The lower bound 0 is inside, −bound is not.
+        inside, above and below, bool like x. The lower bound 0 is inside, −bound is not.
+
+    >>> [side.tolist() for side in clip_sides(np.float32([-2, -1, 0, 2]), 2.0, signed=False)]
+    [[False, False, True, False], [False, False, False, True], [False, False, False, False]]
+    """
+    return (x < bound) & ((x > -bound) if signed else (x >= 0)), x >= bound, (x <= -bound) & signed
+
+
+def clip_mask(x: np.ndarray, bound: float, signed: bool) -> np.ndarray:
+    """The sides of :func:`clip_sides` in one byte for each number, as the backward pass needs them.
+
+    Args:
+        x: flat float32.
+        bound, signed: as in :func:`clip_sides`.
+
+    Returns:
+        int8 like x: 0 inside, 1 above, −1 below, 2 for others: NaN, and negative numbers if not ``signed``.
 
     >>> clip_mask(np.float32([-2, -1, 1, 2]), 2.0, signed=True)
     array([-1,  0,  0,  1], dtype=int8)
@@ -85,9 +103,7 @@ def clip_mask(x: np.ndarray, bound: float, signed: bool) -> np.ndarray:
         sides = np.empty(x.shape, np.int8)
         numba_kernels.clip_mask_loop(signed)(x, sides, edge)
         return sides
-    inside = (x < edge) & ((x > -edge) if signed else (x >= 0))
-    below = (x <= -edge) & signed
-    return np.select([inside, x >= edge, below], [0, 1, -1], 2).astype(np.int8)
+    return np.select(clip_sides(x, edge, signed), [0, 1, -1], 2).astype(np.int8)
 
 
 def clip_backward(sides: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, float]:

@@ -14,7 +14,7 @@ import hashlib
 import inspect
 from collections.abc import Callable
 from functools import cache
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ def compile_loop(loop: Callable, names: dict[str, Any] | None = None, label: str
     """
     options = {"nogil": True, "error_model": "numpy", **more}
     if names:
-        code, name = loop.__code__, f"{loop.__qualname__}.{label}.{words_stamp()}"
+        code, name = loop.__code__, f"{loop.__qualname__}.{label}.{words_stamp(words)}"
         loop = FunctionType(code, loop.__globals__ | names, loop.__name__, loop.__defaults__, loop.__closure__)
         loop.__qualname__ = name
     try:
@@ -83,15 +83,15 @@ def words_for(real: str, **flags: Any) -> dict[str, Any]:
         "unrolled": range,
         **{name: I(value) for name, value in word.constants().items()},
     }
-    bound = words.bound(names | flags, inlined, _narrowed_words())
+    bound = words.bound(names | flags, inlined, narrowed_words(words))
     if real == "float64":
         bound["random_bits"] = words_for("float32")["random_bits"]
     return bound
 
 
 @cache
-def _narrowed_words() -> dict[str, Callable]:
-    """The functions of :mod:`lplab.formats.words` with the result of each operation in the word.
+def narrowed_words(module: ModuleType) -> dict[str, Callable]:
+    """The functions of a module of words, by name, with the result of each operation in the word.
 
     numba widens integers to 64 bits; the loops would not use vector instructions.
     """
@@ -106,17 +106,17 @@ def _narrowed_words() -> dict[str, Callable]:
         def visit_Constant(self, node: ast.Constant) -> ast.AST:
             return self._narrow(node) if type(node.value) in (int, float) else node
 
-    module, found = ast.parse(inspect.getsource(words)), {}
-    functions = [node for node in module.body if isinstance(node, ast.FunctionDef) and node.name in words.WORDS]
-    module.body = [Narrowed().visit(node) for node in functions]
-    exec(compile(ast.fix_missing_locations(module), words.__file__, "exec"), found)
-    return found
+    text, found = ast.parse(inspect.getsource(module)), {}
+    functions = [node for node in text.body if isinstance(node, ast.FunctionDef) and node.name in module.WORDS]
+    text.body = [Narrowed().visit(node) for node in functions]
+    exec(compile(ast.fix_missing_locations(text), module.__file__, "exec"), found)
+    return {name: found[name] for name in module.WORDS}
 
 
 @cache
-def words_stamp() -> str:
-    """Some digits that change with the text of :mod:`lplab.formats.words`, which numba's store does not look at."""
-    return hashlib.sha256(inspect.getsource(words).encode()).hexdigest()[:8]
+def words_stamp(module: ModuleType) -> str:
+    """Some digits that change with the text of a module of words, which numba's store does not look at."""
+    return hashlib.sha256(inspect.getsource(module).encode()).hexdigest()[:8]
 
 
 @intrinsic

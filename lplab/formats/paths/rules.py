@@ -206,11 +206,11 @@ def general_constants(c: GridConstants, word: FloatLayout, random_bits: int) -> 
 
 
 def _evenly_spaced_rule(grid: Grid, c: GridConstants, word: FloatLayout) -> Rule | None:
-    """Ties to even on a grid whose numbers share one spacing: at most 2^20 of them, which saturate."""
+    """Ties to even on a grid whose numbers share one spacing and saturate: in float32 at most 2^20 of them."""
     spacing = grid.min_exponent - grid.mantissa_bits
     in_reach = -word.bias + 1 < spacing and spacing + word.fraction_bits + 1 < word.bias
     plain = grid.overflow == "saturate" and not grid.negative_zero and not grid.smallest
-    if grid.mantissa_bits > 20 or not (in_reach and plain):
+    if grid.mantissa_bits > word.fraction_bits - 3 or not (in_reach and plain):
         return None
     huge = word.pattern(1.5 * 2.0 ** (spacing + word.fraction_bits))
     return Rule("evenly_spaced", (), (word.sign_bit | c.lowest, c.highest, huge))
@@ -231,6 +231,25 @@ def _nearest_rule(grid: Grid, c: GridConstants, word: FloatLayout, away: bool) -
     saturates = c.kind == "scaled" and grid.overflow == "saturate" and not grid.smallest
     flags = ("AWAY", away), ("PATTERN", c.kind == "pattern"), ("SATURATES", saturates)
     return Rule("nearest", flags, nearest_constants(c))
+
+
+def sum_rule(grid: Grid, rounding: Rounding, real: str, in_range: bool) -> Rule | None:
+    """How sums are rounded to the nearest number of a grid, ties to even or away; None where ties look at the exponent.
+
+    Args:
+        grid, rounding, real: as for :func:`grid_rule`.
+        in_range: whether no sum is subnormal, too large, infinite or NaN.
+    """
+    word, away = FLOAT_LAYOUTS[real], rounding.code == "nearest_away"
+    cut, least = word.fraction_bits - grid.mantissa_bits, grid.min_exponent + word.bias
+    push = (cut << word.fraction_bits) + (word.min_normal >> 1)
+    if in_range:
+        return Rule("nearest_sum", (("AWAY", away), ("IN_RANGE", True)), (cut, push, *[0] * 7))
+    if grid.mantissa_bits == 0 or grid.overflow == "propagate":
+        return None
+    c, sign = constants(grid, rounding, real), word.sign_bit
+    bounds = c.highest, c.lowest | sign, c.above, c.below | sign, c.smallest, sign if c.negative_zero else 0
+    return Rule("nearest_sum", (("AWAY", away),), (cut, push, least << word.fraction_bits, *bounds))
 
 
 def nearest_constants(c: GridConstants) -> tuple[int, ...]:
