@@ -44,17 +44,17 @@ def launches() -> Iterator[list[str]]:
     """The names of the kernels that run inside."""
     from lplab.formats.gpu import launch
 
-    names, run = [], launch._launch
+    names, run = [], launch.launch
 
     def counted(kernel, *arguments, **constants):
         names.append(kernel.__name__)
         run(kernel, *arguments, **constants)
 
-    launch._launch = counted
+    launch.launch = counted
     try:
         yield names
     finally:
-        launch._launch = run
+        launch.launch = run
 
 
 def tensor(x: np.ndarray, dtype: str, device: str) -> tuple[torch.Tensor, np.ndarray]:

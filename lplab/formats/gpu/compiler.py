@@ -24,12 +24,11 @@ IS_INTERPRETED = triton.knobs.runtime.interpret  # by Triton's interpreter on th
 
 
 @lru_cache(maxsize=512)
-def namespace(real: str, module: ModuleType = shells, **flags: Any) -> dict[str, Any]:
+def namespace(real: str, **flags: Any) -> dict[str, Any]:
     """The word functions and kernels for a word and for flags, compiled when they are first called.
 
     Args:
         real: "float32" or "float64".
-        module: where the kernels are: its ``KERNELS`` names them.
         flags: of :data:`lplab.formats.words.FLAGS`, and what the kernels ask for: constants, or compiled functions.
     """
     word = rules.FLOAT_LAYOUTS[real]
@@ -39,25 +38,33 @@ def namespace(real: str, module: ModuleType = shells, **flags: Any) -> dict[str,
         "REAL": getattr(tl, real),
         "INTEGER": getattr(tl, word.integer),
     }
-    # The interpreter takes a number wherever it stands; the compiler takes names of constants alone.
-    known = {**words.FLAGS, **constants, **flags}
-    names = {name: value if IS_INTERPRETED or callable(value) else tl.constexpr(value) for name, value in known.items()}
+    names = known(**words.FLAGS | constants | flags)
     names |= {"__name__": __name__, "tl": tl, "unrolled": range if IS_INTERPRETED else tl.static_range}
-    _bind(primitives, names)
-    words.bound(names, _compiled)
-    _bind(module, names)
+    bind(primitives, names)
+    words.bound(names, compiled)
+    bind(shells, names)
     return names
 
 
-def _bind(module: ModuleType, names: dict[str, Any]) -> None:
+def known(**values: Any) -> dict[str, Any]:
+    """What is known when a kernel is compiled: constants by name. Compiled functions stay as they are."""
+    # The interpreter takes a number wherever it stands; the compiler takes names of constants alone.
+    return {
+        name: value if IS_INTERPRETED or callable(value) else tl.constexpr(value) for name, value in values.items()
+    }
+
+
+def bind(module: ModuleType, names: dict[str, Any]) -> None:
+    """Compile the kernels of a module over a namespace, which then holds them, too."""
     for name in module.KERNELS:
         kernel = getattr(module, name)
         bound = FunctionType(kernel.__code__, names, name)
         bound.__annotations__ = kernel.__annotations__
-        names[name] = _compiled(bound)
+        names[name] = compiled(bound)
 
 
-def _compiled(function: Callable) -> Any:
+def compiled(function: Callable) -> Any:
+    """What Triton makes of a function."""
     return triton.jit(function, do_not_specialize=[name for name in SEEDS if name in function.__code__.co_varnames])
 
 

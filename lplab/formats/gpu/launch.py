@@ -58,7 +58,7 @@ def round_elements(spec: Grid | Table, rounding: Rounding, x: Tensor, out: Tenso
     for start in range(0, x.numel(), STRETCH):
         count, keys = min(STRETCH, x.numel() - start), _keys(rounding, seed, start // 2**32)
         arguments = x[start:], out[start:], count, constants, _signed(start % 2**32), *keys
-        _launch(kernel, -(-count // BLOCK), *arguments, BLOCK=BLOCK)
+        launch(kernel, -(-count // BLOCK), *arguments, BLOCK=BLOCK)
     return True
 
 
@@ -80,7 +80,7 @@ def encode(fmt: Any, x: Tensor, rounding: Rounding, seed: int) -> tuple[Tensor, 
     for start in range(0, x.numel(), STRETCH):
         count, keys = min(STRETCH, x.numel() - start), _keys(rounding, seed, start // 2**32)
         more = constants, codes, unknown, _signed(start % 2**32), *keys
-        _launch(kernel, -(-count // BLOCK), flat[start:], flat_out[start:], count, *more, BLOCK=BLOCK)
+        launch(kernel, -(-count // BLOCK), flat[start:], flat_out[start:], count, *more, BLOCK=BLOCK)
     return out, 0 if fmt.has_nan else int(unknown)
 
 
@@ -91,7 +91,7 @@ def decode(fmt: Any, codes: Tensor) -> Tensor:
     flat, flat_out = codes.reshape(-1), out.reshape(-1)
     for start in range(0, flat.numel(), STRETCH):
         count = min(STRETCH, flat.numel() - start)
-        _launch(kernel, -(-count // BLOCK), flat[start:], flat_out[start:], count, values, BLOCK=BLOCK)
+        launch(kernel, -(-count // BLOCK), flat[start:], flat_out[start:], count, values, BLOCK=BLOCK)
     return out
 
 
@@ -119,26 +119,35 @@ def round_blocks(
     programs, shape = -(-blocks // height), {"BLOCKS": height, "WIDTH": width}
     layout, keys = (blocks, length, inner, per_row), _keys(rounding, seed)
     if spec.scale is None:
-        _launch(names["power_of_two_blocks"], programs, x, out, *layout, constants, scale_constants, *keys, **shape)
+        launch(names["power_of_two_blocks"], programs, x, out, *layout, constants, scale_constants, *keys, **shape)
         return True
     amax = np.float32(0)
     if spec.tensor_scale:
         largest = torch.zeros(1, dtype=torch.int32, device=x.device)
         kernel = compiler.namespace("float32", SIZE=spec.size)["largest_of_blocks"]
-        _launch(kernel, programs, x, largest, *layout, **shape)
+        launch(kernel, programs, x, largest, *layout, **shape)
         amax = largest.view(torch.float32).cpu().numpy()[0]
     tensor_scale = block_rounding.tensor_scale_of(amax, spec)
     scales = np.array([block_rounding.scale_per_element(tensor_scale, spec), tensor_scale[1]], np.float32)
     tensor_scales = torch.from_numpy(scales.view(np.int32)).to(x.device)
     arguments = x, out, *layout, constants, scale_constants, tensor_scales, *keys
-    _launch(names["rounded_scale_blocks"], programs, *arguments, **shape)
+    launch(names["rounded_scale_blocks"], programs, *arguments, **shape)
     return True
 
 
-def _launch(kernel: Any, programs: int, *arguments: Any, **constants: int) -> None:
-    """Run a kernel. No product is fused with an addition: the word functions round in between."""
+def launch(kernel: Any, programs: int | tuple[int, ...], *arguments: Any, fuses: bool = False, **constants: Any) -> None:
+    """Run a kernel on the device of its first argument.
+
+    Args:
+        kernel: of :func:`lplab.formats.gpu.compiler.namespace`.
+        programs: how many, along up to three axes.
+        arguments: of the kernel.
+        fuses: whether a product may be fused with the addition that follows, where no rounding lies in between.
+        constants: arguments that are known when the kernel is compiled.
+    """
     with torch.cuda.device_of(arguments[0]):
-        kernel[(programs,)](*arguments, **constants, enable_fp_fusion=False)
+        grid = programs if isinstance(programs, tuple) else (programs,)
+        kernel[grid](*arguments, **constants, enable_fp_fusion=fuses)
 
 
 def _keys(rounding: Rounding, seed: int, stretch: int = 0) -> tuple[int, int]:
@@ -164,7 +173,7 @@ def _elementwise(
     if found is None:
         return None
     flags, constants = found
-    return compiler.namespace(real, **flags)["elementwise"], _on_device(constants, real, device)
+    return compiler.namespace(real, **flags)["elementwise"], on_device(constants, real, device)
 
 
 def _grid_rule(spec: Grid, rounding: Rounding, dtype: torch.dtype) -> tuple[str, tuple[dict[str, Any], list] | None]:
@@ -230,7 +239,7 @@ def _blocks(
         word = rules.FLOAT_LAYOUTS["float32"]
         scale_constants, scale_real = [*scale[1], word.pattern(spec.scale.highest), word.infinity - 1], "float32"
     names = compiler.namespace(real, **flags, **more, SIZE=spec.size)
-    return names, _on_device(constants, real, device), _on_device(scale_constants, scale_real, device)
+    return names, on_device(constants, real, device), on_device(scale_constants, scale_real, device)
 
 
 def _exponent_constants(spec: BlockSpec) -> list[int]:
@@ -261,7 +270,7 @@ def _encoded(
         kernel = compiler.namespace("float32", **flags, CODES=False, DROPPED=0, COUNTS_UNKNOWN=not fmt.has_nan)[
             "encoded"
         ]
-        constants = _on_device(entries.reshape(-1), "float32", device)
+        constants = on_device(entries.reshape(-1), "float32", device)
         return kernel, constants, constants
     kept = max(spec.mantissa_bits, 1)  # with no bit of the fraction NaN would be infinity
     rounds = spec.step == 1 and kept <= MAX_ENCODED_BITS and rules.grid_rule(spec, rounding, "float32") is not None
@@ -272,7 +281,7 @@ def _encoded(
     patterns = (np.arange(2 ** (32 - dropped), dtype=np.uint32) << np.uint32(dropped)).view(np.float32)
     codes = _codes_or_none(fmt, array_kernels.widen(np, patterns))
     names = compiler.namespace(real, **rule[0], CODES=True, DROPPED=dropped, COUNTS_UNKNOWN=not fmt.has_nan)
-    return names["encoded"], _on_device(rule[1], real, device), _on_device(codes, "float32", device)
+    return names["encoded"], on_device(rule[1], real, device), on_device(codes, "float32", device)
 
 
 def _codes_or_none(fmt: Any, values: np.ndarray) -> np.ndarray:
@@ -282,6 +291,7 @@ def _codes_or_none(fmt: Any, values: np.ndarray) -> np.ndarray:
     return codes if fmt.has_nan else np.where(np.isnan(values), -1, codes)
 
 
-def _on_device(constants: Any, real: str, device: torch.device) -> Tensor:
+def on_device(constants: Any, real: str, device: torch.device) -> Tensor:
+    """Integers of the width of a word, on a device."""
     integers = np.array(constants, np.int64).astype(rules.FLOAT_LAYOUTS[real].integer)
     return torch.from_numpy(integers).to(device)

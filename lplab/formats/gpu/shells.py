@@ -24,18 +24,14 @@ def store_bits(address, bits, inside):
     tl.store(address, real.to(address.dtype.element_ty), mask=inside)
 
 
-def rounded(bits, c, number, key_1, key_2):
-    """Round patterns by the word function WORD; its AFTER constants lie at the address ``c``, then those of shells."""
+def applied(bits, draw, c):
+    """Round patterns by the word function WORD, whose constants lie at the address ``c``; "" leaves them as they are."""
     if WORD == "nearest":
         result = nearest(
             bits, tl.load(c), tl.load(c + 1), tl.load(c + 2), tl.load(c + 3), tl.load(c + 4), tl.load(c + 5),
             tl.load(c + 6), tl.load(c + 7),
         )  # fmt: skip
     elif WORD == "general":
-        draw = bits
-        if DRAWS:
-            shift, mask = tl.load(c + AFTER + 2).to(tl.int32), tl.load(c + AFTER + 3).to(tl.int32)
-            draw = random_bits(number, key_1, key_2, shift, mask)
         result = general(
             bits, draw, tl.load(c), tl.load(c + 1), tl.load(c + 2), tl.load(c + 3), tl.load(c + 4), tl.load(c + 5),
             tl.load(c + 6), tl.load(c + 7), tl.load(c + 8), tl.load(c + 9), tl.load(c + 10), tl.load(c + 11),
@@ -43,6 +39,13 @@ def rounded(bits, c, number, key_1, key_2):
         )  # fmt: skip
     elif WORD == "evenly_spaced":
         result = evenly_spaced(bits, tl.load(c), tl.load(c + 1), tl.load(c + 2))
+    elif WORD == "nearest_sum":
+        result = nearest_sum(
+            bits, tl.load(c), tl.load(c + 1), tl.load(c + 2), tl.load(c + 3), tl.load(c + 4), tl.load(c + 5),
+            tl.load(c + 6), tl.load(c + 7), tl.load(c + 8),
+        )  # fmt: skip
+    elif WORD == "":
+        result = bits
     elif WORD == "power":
         result = power(bits, tl.load(c), tl.load(c + 1), tl.load(c + 2), tl.load(c + 3), tl.load(c + 4))
     elif WORD == "compared":
@@ -60,6 +63,20 @@ def rounded(bits, c, number, key_1, key_2):
         is_past = (bits & ((1 << LOW_BITS) - 1)) >= tl.load(entry)
         result = where(is_past, tl.load(entry + 2), tl.load(entry + 1))
     return result
+
+
+def rounded_number(number, draw, c):
+    """As :func:`applied`, for numbers instead of patterns."""
+    return as_real(applied(as_bits(number), draw, c))
+
+
+def rounded(bits, c, number, key_1, key_2):
+    """As :func:`applied`; AFTER its constants lie those of shells, and each number draws its own random integer."""
+    draw = bits
+    if DRAWS:
+        shift, mask = tl.load(c + AFTER + 2).to(tl.int32), tl.load(c + AFTER + 3).to(tl.int32)
+        draw = random_bits(number, key_1, key_2, shift, mask)
+    return applied(bits, draw, c)
 
 
 def in_steps(bits, c, number, key_1, key_2):
@@ -168,6 +185,8 @@ def rounded_scale_blocks(
 KERNELS = (
     "load_bits",
     "store_bits",
+    "applied",
+    "rounded_number",
     "rounded",
     "in_steps",
     "elementwise",
