@@ -55,7 +55,7 @@ Stages = tuple[Rule, Rule | None, Rule | None]
 
 
 def _plan(products: BitRange, accumulator: Accumulator, length: int) -> tuple[str, Stages, tuple[bool, bool]] | None:
-    """The word, the roundings, and whether the sums and those over chunks recover what an addition of the word loses."""
+    """The word, the roundings, and whether sums and those over chunks recover what an addition of the word loses."""
     in_float32 = accumulator.format == get("fp32") and accumulator.fma and accumulator.rounding.mode == "nearest_even"
     if in_float32 and products_are_exact(products, "float32"):  # the addition of the word rounds as it has to
         spec, outer = accumulator.outer_format.rounding_spec, None

@@ -1,48 +1,19 @@
-"""The bits of the GPU's path: in Triton's interpreter on every machine that has Triton; on a GPU with real sizes."""
-
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
-from importlib.util import find_spec
-
-import pytest
+"""Rounding and codes by Triton: in its interpreter on every machine that has Triton, and on a GPU with real sizes."""
 
 from lplab import formats as F
 from tests import golden
 from tests.formats import triton_cases as cases
+from tests.interpreted import both, interpreter  # noqa: F401
 from tests.kinds import EXAMPLES
 
-interpreted = pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed (the extra `gpu`)")
-CODES = [*sorted(EXAMPLES & set(golden.ELEMENTWISE)), "float 4-3, fn, infinite", "float 10-20", "float 2-0", "uneven", "int16"]
-FEW, MANY = 600, 2**22  # numbers of each kind of input
-
-
-@pytest.fixture(scope="module")
-def interpreter():
-    """Runs a function of ``triton_cases`` in a process in which Triton interprets its kernels."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("TRITON_INTERPRET", "1")
-        environment.setenv("LPLAB_NO_NUMBA", "1")  # else a compiled loop takes the tensors of the CPU
-        environment.setenv("PYTHONWARNINGS", "ignore")
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), cases.interpret) as pool:
-            yield lambda case, *arguments: pool.submit(case, *arguments).result()
-
-
-def both(case, names):
-    """The test of a case for each name: in the interpreter and, with more numbers, on a GPU."""
-
-    @pytest.mark.slow
-    @interpreted
-    @pytest.mark.parametrize("name", names)
-    def test_interpreted(name, interpreter):
-        interpreter(case, name, "cpu", FEW)
-
-    @pytest.mark.cuda
-    @pytest.mark.parametrize("name", names)
-    def test_on_a_gpu(name):
-        case(name, "cuda", MANY)
-
-    return test_interpreted, test_on_a_gpu
-
+CODES = [
+    *sorted(EXAMPLES & set(golden.ELEMENTWISE)),
+    "float 4-3, fn, infinite",
+    "float 10-20",
+    "float 2-0",
+    "uneven",
+    "int16",
+]
 
 test_rounding, test_rounding_on_a_gpu = both(cases.rounding, golden.ELEMENTWISE)
 test_codes, test_codes_on_a_gpu = both(cases.codes, CODES)

@@ -1,10 +1,9 @@
-"""Comparisons of the GPU's path with numpy's: tests run them in Triton's interpreter, and on a GPU where there is one.
+"""Comparisons of the GPU's path with numpy's, which tests/interpreted.py runs.
 
-Each function takes a device, "cpu" in the interpreter, and how many numbers of each kind of input there are at most.
+Each takes the name of a format, a device, and how many numbers of each kind of input there are at most.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -12,11 +11,11 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from lplab import formats as F
-from lplab.formats import gpu
 from lplab.formats.block_format import E8M0
 from lplab.formats.rounding_spec import Table
 from tests import golden
 from tests.formats import probes
+from tests.interpreted import launches
 
 HALVES = ("float16", "bfloat16")
 FEW_ROUNDINGS = [golden.ROUNDINGS[name] for name in ("nearest_even", "up", "stochastic, C, 16 bits")]
@@ -28,33 +27,6 @@ def cases(device: str) -> Iterator[tuple[str, F.Rounding]]:
         if dtype != "bfloat16" or device != "cpu":  # Triton's interpreter cuts bfloat16 off, where a GPU rounds
             for rounding in golden.ROUNDINGS.values() if dtype == "float32" else FEW_ROUNDINGS:
                 yield dtype, rounding
-
-
-def interpret() -> None:
-    """Let tensors of the CPU take the GPU's path; for a process in which ``TRITON_INTERPRET=1`` is set."""
-    from lplab.formats.gpu import launch
-
-    assert launch.compiler.IS_INTERPRETED
-    gpu.DEVICES = ("cpu",)
-    launch.BLOCK = 2**13  # the interpreter needs a millisecond for each program, however long
-
-
-@contextmanager
-def launches() -> Iterator[list[str]]:
-    """The names of the kernels that run inside."""
-    from lplab.formats.gpu import launch
-
-    names, run = [], launch.launch
-
-    def counted(kernel, *arguments, **constants):
-        names.append(kernel.__name__)
-        run(kernel, *arguments, **constants)
-
-    launch.launch = counted
-    try:
-        yield names
-    finally:
-        launch.launch = run
 
 
 def tensor(x: np.ndarray, dtype: str, device: str) -> tuple[torch.Tensor, np.ndarray]:

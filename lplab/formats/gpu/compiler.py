@@ -49,9 +49,7 @@ def namespace(real: str, **flags: Any) -> dict[str, Any]:
 def known(**values: Any) -> dict[str, Any]:
     """What is known when a kernel is compiled: constants by name. Compiled functions stay as they are."""
     # The interpreter takes a number wherever it stands; the compiler takes names of constants alone.
-    return {
-        name: value if IS_INTERPRETED or callable(value) else tl.constexpr(value) for name, value in values.items()
-    }
+    return {name: value if IS_INTERPRETED or callable(value) else tl.constexpr(value) for name, value in values.items()}
 
 
 def bind(module: ModuleType, names: dict[str, Any]) -> None:

@@ -135,7 +135,9 @@ def round_blocks(
     return True
 
 
-def launch(kernel: Any, programs: int | tuple[int, ...], *arguments: Any, fuses: bool = False, **constants: Any) -> None:
+def launch(
+    kernel: Any, programs: int | tuple[int, ...], *arguments: Any, fuses: bool = False, **constants: Any
+) -> None:
     """Run a kernel on the device of its first argument.
 
     Args:

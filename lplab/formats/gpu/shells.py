@@ -25,7 +25,7 @@ def store_bits(address, bits, inside):
 
 
 def applied(bits, draw, c):
-    """Round patterns by the word function WORD, whose constants lie at the address ``c``; "" leaves them as they are."""
+    """Round patterns by the word function WORD, whose constants lie at the address ``c``; "" leaves them alone."""
     if WORD == "nearest":
         result = nearest(
             bits, tl.load(c), tl.load(c + 1), tl.load(c + 2), tl.load(c + 3), tl.load(c + 4), tl.load(c + 5),
