@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lplab.arithmetic import rng_streams, threads
+from lplab.arithmetic import rng_streams
 from lplab.arithmetic.accumulator import Accumulator
 from lplab.arithmetic.exactness import (
     WORD_BITS,
@@ -19,7 +19,7 @@ from lplab.arithmetic.exactness import (
     range_of_sums,
     rounding_once_is_exact,
 )
-from lplab.formats import Format, Rounding
+from lplab.formats import Format, Rounding, threads
 from lplab.formats.paths import array_kernels
 from lplab.formats.paths.kernel_selection import available
 from lplab.formats.paths.rules import FLOAT_LAYOUTS, Rule, grid_rule, rounding_strategy, sum_rule

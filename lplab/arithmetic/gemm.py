@@ -14,9 +14,9 @@ import numpy as np
 from lplab.arithmetic import array_sums, compiled_sums
 from lplab.arithmetic.accumulator import Accumulator, as_accumulator
 from lplab.arithmetic.exactness import bit_range_of, products_are_exact
-from lplab.arithmetic.threads import default_threads
 from lplab.formats import BlockFormat, Format, counter_rng, get, gpu, inputs
 from lplab.formats.paths.array_kernels import widen
+from lplab.formats.threads import default_threads
 
 ALLOWED = "numpy arrays, torch tensors and (nested) lists of float16, bfloat16, float32 or float64"
 MAX_STOCHASTIC_ELEMENTS = 2**32  # elements of a result that get independent random bits

@@ -230,6 +230,12 @@ def nearest_in_block(bits, exponent, cut, cap, least, shift, highest, above, sma
     return nearest(bits, cut, up + cap, up + least, shift, up + highest, up + above, smallest, negative_zero)
 
 
+def evenly_spaced_in_block(bits, exponent, low, high, huge):
+    """As :func:`evenly_spaced`, on the grid whose numbers are 2 to the power of ``exponent`` as large."""
+    up = exponent << FRACTION
+    return evenly_spaced(bits, up + low, up + high, up + huge)
+
+
 def general_in_block(
     bits, draw, exponent, cut, cap, least, shift, inverse, from_integer, parity, highest, lowest, above, below,
     infinity, minus_infinity, smallest, negative_zero, levels,
@@ -303,18 +309,18 @@ def power(bits, least, top, lead, mask, negative_zero):
     return with_sign(where(magnitude > INFINITY, NAN, rounded), bits, negative_zero)
 
 
-def compared(bits, cuts, rises, negative_zero):
+def compared(bits, negative_zero, steps):
     """Round to few magnitudes: for each of the thresholds that |x| has reached, the result rises.
 
     Args:
         bits: patterns.
-        cuts, rises: COMPARISONS patterns, and what is added at each.
         negative_zero: as for :func:`nearest`.
+        steps: a tuple: for each of COMPARISONS thresholds its pattern, and by what the result rises.
     """
     magnitude = bits & MAGNITUDE
     result = magnitude & 0
     for k in unrolled(COMPARISONS):
-        result = where(magnitude >= cuts[k], result + rises[k], result)
+        result = where(magnitude >= steps[2 * k], result + steps[2 * k + 1], result)
     return with_sign(where(magnitude > INFINITY, NAN, result), bits, negative_zero)
 
 
@@ -350,17 +356,16 @@ def scale_target(largest, per_element, highest):
     return as_bits(minimum(as_real(finite) * as_real(per_element), as_real(highest)))
 
 
-def block_factor(largest, scale, tensor_scale, most):
+def block_factor(largest, scale, tensor_scale):
     """The pattern of what a block is multiplied with before rounding; NaN for a block with NaN or infinity.
 
     Args:
         largest: patterns of the largest magnitudes of blocks.
         scale: patterns of the rounded scales.
         tensor_scale: pattern of the scale of the tensor.
-        most: pattern of the largest finite number.
     """
     inverse = divide(1.0, as_real(scale) * as_real(tensor_scale))
-    return where(largest < INFINITY, as_bits(minimum(inverse, as_real(most))), NAN)
+    return where(largest < INFINITY, as_bits(minimum(inverse, as_real(INFINITY - 1))), NAN)
 
 
 # ---- the random bits of stochastic rounding --------------------------------------------------------------------------
@@ -388,9 +393,10 @@ WORDS = (
     "nearest",
     "nearest_sum",
     "general",
-    "nearest_in_block",
-    "general_in_block",
     "evenly_spaced",
+    "nearest_in_block",
+    "evenly_spaced_in_block",
+    "general_in_block",
     "visible",
     "divided",
     "multiplied",

@@ -16,8 +16,7 @@ from functools import cache
 import numpy as np
 from numba import carray, njit
 
-from lplab.formats.paths.numba_compile import compile_loop, pointer, use_wide_vectors
-from lplab.formats.paths.numba_nearest import to_integer_steps
+from lplab.formats.paths.numba_compile import compile_loop, pointer, use_wide_vectors, words_for
 from lplab.quantizers.scaling import MAX_SCALE, MIN_SCALE
 
 INFINITY = np.float32(np.inf)
@@ -79,19 +78,20 @@ def sawb_loop(lanes: int) -> Callable:
 
     def loop(x_address, out_address, count, c1, c2, half):
         use_wide_vectors()
-        x, out = carray(pointer(x_address), count, F), carray(pointer(out_address), count, F)
+        x, out = carray(pointer(x_address), count, F), carray(pointer(out_address), count, np.int32)
         bits = carray(pointer(x_address), count, np.int32)
         squares, magnitudes, finite = _moments(x, lanes)
         formula = c1 * math.sqrt(squares / max(finite, 1)) - c2 * (magnitudes / max(finite, 1))
         if not 0 < formula < math.inf:
             return 0.0
         alpha, high = F(formula), F(half)
-        step = F(min(max(F(alpha / high), LEAST_STEP), LARGEST_STEP))
+        step = as_bits(F(min(max(F(alpha / high), LEAST_STEP), LARGEST_STEP)))
+        low, high, huge = as_bits(F(-high)), as_bits(high), as_bits(BETWEEN_INTEGERS)
         for i in range(count if alpha > F(0) else 0):
-            out[i] = to_integer_steps(np.int32(bits[i]), step, F(-high), high, BETWEEN_INTEGERS)
+            out[i] = multiplied(evenly_spaced(divided(bits[i], step, 0), low, high, huge), step)
         return np.float64(alpha)
 
-    return compile_loop(loop)
+    return compile_loop(loop, words_for("float32"))
 
 
 @cache

@@ -18,7 +18,7 @@ from torch import Tensor
 from lplab.formats import counter_rng
 from lplab.formats.gpu import compiler
 from lplab.formats.inputs import checked_axis
-from lplab.formats.paths import array_kernels, block_rounding, rules, table_kernels
+from lplab.formats.paths import array_kernels, block_rounding, rules, table_rules
 from lplab.formats.rounding import MIN_FRACTION, Rounding
 from lplab.formats.rounding_spec import BlockSpec, Grid, RoundingSpec, Table
 
@@ -195,24 +195,21 @@ def _grid_rule(spec: Grid, rounding: Rounding, dtype: torch.dtype) -> tuple[str,
 
 def _table_rule(spec: Table, rounding: Rounding) -> tuple[dict[str, Any], Any] | None:
     """How float32 is rounded to a table: flags and constants."""
-    powers = table_kernels.power_loop_arguments(spec, rounding)
-    compared = table_kernels._comparison_arguments(spec, rounding)
-    flags = {"DRAWS": False, "STEP": False, "AFTER": 0}
-    if powers is not None:
-        least, largest, lead, mask, negative_zero = map(int, powers)
-        return flags | {"WORD": "power"}, [least, largest - least, lead - least, mask, negative_zero]
-    if compared is not None:
-        *lists, negative_zero = compared
-        fill = table_kernels.MAX_COMPARISONS - len(lists[0])
-        constants = [*lists[0], *[2**31 - 1] * fill, *lists[1], *[0] * fill, negative_zero]
-        return flags | {"WORD": "compared", "COMPARISONS": table_kernels.MAX_COMPARISONS}, constants
+    rule = table_rules.table_rule(spec, rounding)
+    if rule is not None:
+        flags, constants = {"WORD": rule.word, "DRAWS": False, "STEP": False, "AFTER": 0}, rule.constants
+        if rule.word == "compared":  # thresholds that no magnitude reaches make all tables as long as the longest
+            flags["COMPARISONS"], (negative_zero, steps) = table_rules.MAX_COMPARISONS, constants
+            fill = table_rules.MAX_COMPARISONS - len(steps) // 2
+            constants = (negative_zero, *steps, *[2**31 - 1, 0] * fill)
+        return flags, constants
     found = _lookup(spec, rounding)
     return None if found is None else (found[0], found[1].reshape(-1))
 
 
 def _lookup(spec: Table, rounding: Rounding) -> tuple[dict[str, Any], np.ndarray] | None:
     """The flags of a lookup, and int64 [entries, 3]: the threshold of the lower bits, the patterns on both sides."""
-    found = table_kernels._lookup_arguments(spec, rounding)
+    found = table_rules.lookup_arguments(spec, rounding)
     if found is None:
         return None
     low_bits, cuts, results = found
@@ -232,24 +229,16 @@ def _blocks(
     if spec.scale is None:
         wide = compiler.namespace("float64")
         more = {f"wide_{name}": wide[name] for name in ("as_real", "as_bits", "block_exponent")}
-        scale_constants, scale_real = _exponent_constants(spec), "float64"
+        scale_constants, scale_real = rules.scale_constants(spec, rules.FLOAT_LAYOUTS["float64"]), "float64"
     else:
         _, scale = _grid_rule(spec.scale, Rounding(), torch.float32)
         if scale is None:
             return None
         more = {"rounded_as_scale": compiler.namespace("float32", **scale[0])["rounded"], "SCALE_AFTER": len(scale[1])}
         word = rules.FLOAT_LAYOUTS["float32"]
-        scale_constants, scale_real = [*scale[1], word.pattern(spec.scale.highest), word.infinity - 1], "float32"
+        scale_constants, scale_real = [*scale[1], word.pattern(spec.scale.highest)], "float32"
     names = compiler.namespace(real, **flags, **more, SIZE=spec.size)
     return names, on_device(constants, real, device), on_device(scale_constants, scale_real, device)
-
-
-def _exponent_constants(spec: BlockSpec) -> list[int]:
-    one = 2.0**52
-    nearest, threshold = spec.nearest_threshold
-    limits = {"ceil": 0, "rceil": int((spec.element_fraction - 1) * one), "nearest": int((threshold - 1) * one) - 1}
-    add = 1 << (51 - spec.mantissa_bits) if spec.rule == "even" else 0
-    return [add, limits.get(spec.rule, 2**52), nearest if spec.rule == "nearest" else spec.element_exponent]
 
 
 @lru_cache(maxsize=256)

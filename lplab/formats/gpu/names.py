@@ -9,7 +9,7 @@ import triton.language as tl
 
 def as_real(bits):
     """The numbers with these patterns."""
-    return bits.to(REAL, bitcast=True)
+    return tl.cast(bits, INTEGER).to(REAL, bitcast=True)  # a constant has no method
 
 
 def as_bits(real):

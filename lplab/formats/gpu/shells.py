@@ -49,15 +49,12 @@ def applied(bits, draw, c):
     elif WORD == "power":
         result = power(bits, tl.load(c), tl.load(c + 1), tl.load(c + 2), tl.load(c + 3), tl.load(c + 4))
     elif WORD == "compared":
-        cuts = (
-            tl.load(c), tl.load(c + 1), tl.load(c + 2), tl.load(c + 3),
-            tl.load(c + 4), tl.load(c + 5), tl.load(c + 6), tl.load(c + 7),
+        steps = (
+            tl.load(c + 1), tl.load(c + 2), tl.load(c + 3), tl.load(c + 4), tl.load(c + 5), tl.load(c + 6),
+            tl.load(c + 7), tl.load(c + 8), tl.load(c + 9), tl.load(c + 10), tl.load(c + 11), tl.load(c + 12),
+            tl.load(c + 13), tl.load(c + 14), tl.load(c + 15), tl.load(c + 16),
         )  # fmt: skip
-        rises = (
-            tl.load(c + 8), tl.load(c + 9), tl.load(c + 10), tl.load(c + 11),
-            tl.load(c + 12), tl.load(c + 13), tl.load(c + 14), tl.load(c + 15),
-        )  # fmt: skip
-        result = compared(bits, cuts, rises, tl.load(c + 16))
+        result = compared(bits, tl.load(c), steps)
     else:  # "lookup": the upper bits find an entry, a threshold for the lower bits and the results on both sides of it
         entry = c + 3 * ((bits >> LOW_BITS) & ((1 << (32 - LOW_BITS)) - 1))
         is_past = (bits & ((1 << LOW_BITS) - 1)) >= tl.load(entry)
@@ -176,7 +173,7 @@ def rounded_scale_blocks(
     per_element, decode = tl.load(tensor_scales), tl.load(tensor_scales + 1)
     target = scale_target(largest, per_element, tl.load(scale_constants + SCALE_AFTER))
     scale = rounded_as_scale(target, scale_constants, number, key_1, key_2)
-    factor = block_factor(largest, scale, decode, tl.load(scale_constants + SCALE_AFTER + 1))
+    factor = block_factor(largest, scale, decode)
     scaled = visible(multiplied(bits, factor), bits, tl.load(constants + AFTER + 1))
     result = multiplied(multiplied(rounded(scaled, constants, number, key_1, key_2), scale), decode)
     store_bits(out + at, result, inside)

@@ -18,7 +18,6 @@ from lplab.formats import counter_rng
 from lplab.formats.inputs import working_dtype
 from lplab.formats.paths import array_kernels, block_rounding, kernel_selection
 from lplab.formats.paths.addresses import addresses, array_at
-from lplab.formats.paths.block_kernels import BlockKernel
 from lplab.formats.paths.kernel_selection import Loop
 from lplab.formats.rounding import Rounding
 from lplab.formats.rounding_spec import BlockSpec, Grid, RoundingSpec, Table
@@ -134,7 +133,7 @@ class PreparedRounding(LoadedWhenItPays[Loop]):
                 out[part] = array_kernels.quantize(np, x[part], self.spec, self.rounding, draws)
 
 
-class PreparedBlocks(LoadedWhenItPays[BlockKernel]):
+class PreparedBlocks(LoadedWhenItPays[Callable[..., Any]]):
     """How rows of float32 or float64 numbers are rounded block by block, ready for any number of arrays.
 
     Get one from :func:`prepare`. It may be used from several threads.
@@ -190,7 +189,7 @@ class PreparedBlocks(LoadedWhenItPays[BlockKernel]):
             self._run(loop, x, out, count, seed)
         return loop is not None
 
-    def _run(self, loop: BlockKernel, x: int, out: int, count: int, seed: int) -> None:
+    def _run(self, loop: Callable[..., Any], x: int, out: int, count: int, seed: int) -> None:
         keys = counter_rng.keys(seed) if self.rounding.is_stochastic else (0, 0)
         hard = loop(x, out, count // self.block_size, keys)
         if hard is not None:

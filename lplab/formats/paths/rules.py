@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from lplab.formats.counter_rng import MULTIPLY_1, MULTIPLY_2
 from lplab.formats.reference import overflow_result
 from lplab.formats.rounding import Rounding
-from lplab.formats.rounding_spec import Grid
+from lplab.formats.rounding_spec import BlockSpec, Grid
 
 
 @dataclass(frozen=True)
@@ -255,3 +255,52 @@ def sum_rule(grid: Grid, rounding: Rounding, real: str, in_range: bool) -> Rule 
 def nearest_constants(c: GridConstants) -> tuple[int, ...]:
     """The constants of :func:`lplab.formats.words.nearest`, in its order."""
     return c.cut, c.cap, c.least, c.shift, c.highest, c.above, c.smallest, int(c.negative_zero)
+
+
+@dataclass(frozen=True)
+class BlockRule:
+    """How float32 is rounded block by block.
+
+    Attributes:
+        element: rounds the numbers: of a word that ends in "_in_block" where scales are powers of two.
+        scale: rounds the scales; None where they are powers of two.
+        least, most: the exponents of power-of-two scales that ``element`` can do; other blocks are done in float64.
+    """
+
+    element: Rule
+    scale: Rule | None
+    least: int = 0
+    most: int = 0
+
+
+@lru_cache(maxsize=512)
+def block_rule(spec: BlockSpec, rounding: Rounding) -> BlockRule | None:
+    """How float32 is rounded to a block format; None where float64 must be used throughout.
+
+    >>> from lplab.formats import get
+    >>> block_rule(get("mxfp4").rounding_spec, Rounding()).element.word
+    'nearest_in_block'
+    """
+    grid, element = spec.element, grid_rule(spec.element, rounding, "float32")
+    if grid.mantissa_bits == 0 or spec.element_exponent < 0 or element is None:
+        return None
+    if spec.scale is not None:
+        scale = grid_rule(spec.scale, Rounding(), "float32")
+        return None if scale is None else BlockRule(element, scale)
+    # Scales near the ends of float32 are left out: what the words compute with must be normal numbers.
+    least, most = -100 - grid.min_exponent + grid.mantissa_bits, 123 - spec.element_exponent
+    if element.word == "general":  # a subnormal number is far below the spacing in all blocks that are done
+        word = FLOAT_LAYOUTS["float32"]
+        c = replace(constants(grid, rounding, "float32"), from_integer=2.0**-107)
+        element = replace(element, constants=general_constants(c, word, element.random_bits))
+    else:  # 2^23 times the spacing of the largest numbers is added
+        most = min(most, 101 - max(spec.element_exponent, grid.min_exponent) + grid.mantissa_bits)
+    return BlockRule(replace(element, word=f"{element.word}_in_block"), None, least, most)
+
+
+def scale_constants(spec: BlockSpec, word: FloatLayout) -> tuple[int, int, int]:
+    """The constants of :func:`lplab.formats.words.block_exponent`: what a scale rule adds, its limit, the exponent."""
+    unit, (exponent, threshold) = word.min_normal, spec.nearest_threshold
+    limits = {"ceil": 0, "rceil": int((spec.element_fraction - 1) * unit), "nearest": int((threshold - 1) * unit) - 1}
+    add = unit >> (spec.mantissa_bits + 1) if spec.rule == "even" else 0
+    return add, limits.get(spec.rule, unit), exponent if spec.rule == "nearest" else spec.element_exponent

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from lplab.arithmetic.threads import parallel_for
 from lplab.formats import Format, Rounding, counter_rng
-from lplab.formats.paths import kernel_selection, table_kernels
+from lplab.formats.paths import kernel_selection, table_rules
 from lplab.formats.paths.kernel_selection import Loop
 from lplab.formats.paths.prepared import prepare
 
@@ -115,8 +115,8 @@ class DualRounding:
 
     def __init__(self, first: Any, second: Any, rounding: Rounding) -> None:
         self._ready = prepared(first, rounding), prepared(second, rounding)
-        powers = [table_kernels.power_loop_arguments(format.rounding_spec, rounding) for format in (first, second)]
-        self._powers = [each[:-1] for each in powers if each and each[-1]]  # with signs of zeros
+        rules = [table_rules.table_rule(format.rounding_spec, rounding) for format in (first, second)]
+        self._powers = [rule.constants for rule in rules if rule is not None and rule.word == "power"]
         self._is_loaded = False
 
     def __call__(self, x: Tensor, into: Any = None) -> tuple[Tensor, Tensor, float] | None:
@@ -140,9 +140,9 @@ class DualRounding:
 
 @cache
 def _two_powers() -> Callable[..., float]:
-    from lplab.formats.paths import numba_nearest
+    from lplab.formats.paths import numba_kernels
 
-    return numba_nearest.two_powers_loop()
+    return numba_kernels.two_powers_loop()
 
 
 def _fits(x: Tensor) -> bool:

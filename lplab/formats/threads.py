@@ -15,6 +15,8 @@ from itertools import pairwise
 from typing import Any
 
 PIECES_PER_THREAD = 6  # more pieces cost more calls; with fewer, threads wait longer for the last one
+PIECE = 2**12  # numbers: pieces begin at multiples of so many
+MIN_NUMBERS_TO_SHARE = 2**18  # fewer are rounded by one thread
 _pools: dict[int, ThreadPoolExecutor] = {}
 
 
@@ -63,7 +65,26 @@ def parallel_for(work: Callable[[int, int], Any], count: int, threads: int, min_
     others = [_pool(threads).submit(take_pieces) for _ in range(threads - 1)]
     take_pieces()
     for other in others:
-        other.result()
+        if not other.cancel():  # one that has not begun has nothing left to do
+            other.result()
+
+
+def share(work: Callable[[int, int], Any], count: int, unit: int = 1) -> None:
+    """Call ``work(first, last)`` for consecutive pieces of ``count`` numbers: on one thread, or on torch's number of them.
+
+    Pieces begin at multiples of ``PIECE`` numbers, and the threads share only what is worth it.
+
+    Args:
+        work: a function that releases the GIL.
+        count: how many items there are.
+        unit: how many numbers an item has.
+    """
+    if count * unit < MIN_NUMBERS_TO_SHARE or (threads := default_threads()) < 2:
+        work(0, count)
+        return
+    size = max(1, PIECE // unit)
+    pieces, least = -(-count // size), MIN_NUMBERS_TO_SHARE // 4 // (size * unit)
+    parallel_for(lambda first, last: work(size * first, min(size * last, count)), pieces, threads, max(1, least))
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from lplab.arithmetic.threads import PIECES_PER_THREAD, parallel_for
+from lplab.formats.threads import PIECES_PER_THREAD, parallel_for
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
