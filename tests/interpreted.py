@@ -46,6 +46,28 @@ def launches() -> Iterator[list[str]]:
         launch.launch = run
 
 
+@contextmanager
+def compiling(assembly: dict[str, str]) -> Iterator[None]:
+    """Compile kernels for a GPU that need not be there, instead of running them: their PTX by name of the kernel."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+    from triton.runtime.jit import mangle_type
+
+    from lplab.formats.gpu import launch
+
+    def compile_for_a_gpu(kernel, programs, *arguments, fuses=False, **constants):
+        values = zip(kernel.arg_names, arguments, strict=False)  # constants come last
+        types = {name: "i32" if isinstance(value, int) else mangle_type(value) for name, value in values}
+        source = ASTSource(kernel, signature=types | dict.fromkeys(constants, "constexpr"), constexprs=constants)
+        made = triton.compile(source, GPUTarget("cuda", 90, 32), options={"enable_fp_fusion": fuses})
+        assembly[kernel.__name__] = assembly.get(kernel.__name__, "") + made.asm["ptx"]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launch, "launch", compile_for_a_gpu)
+        yield
+
+
 @pytest.fixture(scope="module")
 def interpreter() -> Iterator[Callable]:
     """Runs a case in a process in which Triton interprets its kernels."""
