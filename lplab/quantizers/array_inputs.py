@@ -148,21 +148,3 @@ def broadcast_scale(scale: Any, x: Any, axis: int | None) -> Any:
 
 def _size(x: Any) -> int:
     return x.size if isinstance(x, np.ndarray) else x.numel()
-
-
-def largest(xp: Any, rows: Any) -> Any:
-    """The largest magnitude of each row, NaN where a row holds NaN and 0 where it is empty."""
-    if rows.shape[1] == 0:
-        return rows.sum(1)
-    if xp is np:
-        return np.maximum(rows.max(1), -rows.min(1))
-    low, high = xp.aminmax(rows, dim=1) if rows.shape[0] > 1 else (end.reshape(1) for end in xp.aminmax(rows))
-    return xp.maximum(high, -low)
-
-
-def largest_finite(xp: Any, rows: Any) -> Any:
-    """The largest finite magnitude of each row, 0 where there is none."""
-    top = largest(xp, rows)
-    if bool(xp.isfinite(top).all()):
-        return top
-    return largest(xp, xp.where(xp.isfinite(rows), rows, xp.zeros_like(rows)))

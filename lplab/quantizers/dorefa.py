@@ -11,6 +11,7 @@ from typing import Any
 from lplab.checks import check_int
 from lplab.quantizers import array_inputs
 from lplab.quantizers.pact import pact_forward
+from lplab.quantizers.reductions import finite_row_maxima
 from lplab.quantizers.sawb import sawb_clip
 
 
@@ -68,7 +69,7 @@ def dorefa_weights_backward(w: Any, gradient: Any, bits: int = 4) -> Any:
 
     With one bit it passes straight through, as published.
 
-    >>> dorefa_weights_backward(np.array([0.0, 20.0]), np.array([1.0, 1.0]), bits=2)
+    >>> dorefa_weights_backward([0.0, 20.0], [1.0, 1.0], bits=2)
     array([1., 0.])
     """
     xp, array, _ = array_inputs.to_working_array(w)
@@ -95,5 +96,5 @@ def _squash(xp: Any, w: Any) -> tuple[Any, Any]:
     Libraries differ in the last bit of tanh. Computed in float64 and rounded to float32 the results are the same.
     """
     squashed = xp.asarray(xp.tanh(xp.asarray(w, dtype=xp.float64)), dtype=w.dtype)
-    largest = array_inputs.largest_finite(xp, squashed.reshape(1, -1)).reshape(())
+    largest = finite_row_maxima(xp, squashed.reshape(1, -1)).reshape(())
     return squashed, xp.where(largest > 0, largest, xp.ones_like(largest))

@@ -12,26 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from lplab.formats import words
-from lplab.formats.paths.rules import FLOAT_LAYOUTS, FloatLayout, GridConstants, constants, grid_rule, rounding_strategy
+from lplab.formats import counter_rng, words
+from lplab.formats.paths.rules import FLOAT_LAYOUTS, grid_rule
 from lplab.formats.reference import round_to_table
 from lplab.formats.rounding import MIN_FRACTION, Rounding
 from lplab.formats.rounding_spec import Grid, Table
 
-__all__ = [
-    "FLOAT_LAYOUTS",
-    "FloatLayout",
-    "GridConstants",
-    "cast",
-    "constants",
-    "divide",
-    "keep_nonzero_visible",
-    "narrow",
-    "quantize",
-    "rounding_strategy",
-    "widen",
-    "words_for",
-]
+ELEMENTS_PER_STEP = 2**15  # what whole-array operations work on at a time stays in the processor's cache
+ELEMENTS_PER_KEY = 2**32  # elements that share a pair of random keys
 
 
 def quantize(xp: Any, x: Any, spec: Grid | Table, rounding: Rounding, draws: Any = None) -> Any:
@@ -39,19 +27,46 @@ def quantize(xp: Any, x: Any, spec: Grid | Table, rounding: Rounding, draws: Any
     if isinstance(spec, Table):
         with np.errstate(over="ignore", invalid="ignore"):  # distances from infinity and NaN
             return narrow(xp, round_to_table(widen(xp, x), spec, rounding, draws, xp), x)
-    if spec.step != 1:
-        x = divide(xp, x, spec.step)
     real = _dtype_name(xp, x)
-    rule = grid_rule(spec, rounding, real)
-    if rule is None:
-        result = narrow(xp, quantize(xp, widen(xp, x), _without_step(spec), rounding, draws), x)
-    else:
-        word = words_for(xp, real, **dict(rule.flags))[rule.word]
-        bits = x.view(getattr(xp, FLOAT_LAYOUTS[real].integer))
-        more = (draws,) if rule.word == "general" else ()
-        with np.errstate(all="ignore"):  # no branch is left out where it does not matter
-            result = word(bits, *more, *rule.constants).view(x.dtype)
-    return result if spec.step == 1 else result * spec.step
+    rule, word = grid_rule(spec, rounding, real), FLOAT_LAYOUTS[real]
+    bits = x.view(getattr(xp, word.integer))
+    with np.errstate(all="ignore"):  # all numbers take both ways of a ``where``
+        if spec.step != 1:
+            steps, step = words_for(xp, real, CODE=rounding.code), word.pattern(spec.step)
+            bits = steps["divided"](bits, step, word.pattern(MIN_FRACTION))
+        if rule is None:
+            wide = quantize(xp, widen(xp, bits.view(x.dtype)), _without_step(spec), rounding, draws)
+            bits = narrow(xp, wide, x).view(bits.dtype)
+        else:
+            more = (draws,) if rule.word == "general" else ()
+            bits = words_for(xp, real, **dict(rule.flags))[rule.word](bits, *more, *rule.constants)
+        if spec.step != 1:
+            bits = steps["multiplied"](bits, step)
+    return bits.view(x.dtype)
+
+
+def quantize_into(
+    xp: Any, x: Any, out: Any, spec: Grid | Table, rounding: Rounding, seed: int = 0, step: int | None = None
+) -> None:
+    """Round a flat array into another, or into itself, by ``step`` elements at a time.
+
+    Args:
+        xp: numpy or torch.
+        x, out: of the same type; float32 or float64 [n].
+        spec, rounding: what is rounded to, and how.
+        seed: of the random bits; every ELEMENTS_PER_KEY elements have keys of their own.
+        step: bounds the memory for intermediate results; by default ELEMENTS_PER_STEP.
+    """
+    count, step = x.shape[0], step or ELEMENTS_PER_STEP
+    device = None if xp is np else x.device
+    for start in range(0, count, ELEMENTS_PER_KEY):
+        key, stop = counter_rng.keys(seed, start // ELEMENTS_PER_KEY), min(start + ELEMENTS_PER_KEY, count)
+        for first in range(start, stop, step):
+            part, draws = slice(first, min(first + step, stop)), None
+            if rounding.is_stochastic:
+                size, bits = part.stop - first, rounding.random_bits
+                draws = counter_rng.random_bits(xp, key, first - start, size, bits, device)
+            out[part] = quantize(xp, x[part], spec, rounding, draws)
 
 
 @lru_cache(maxsize=512)
@@ -75,6 +90,11 @@ def words_for(xp: Any, real: str, **flags: Any) -> dict[str, FunctionType]:
         result = xp.where(condition, a, b)
         return cast(xp, result, I) if isinstance(a, int) and isinstance(b, int) else result
 
+    def divide(a: Any, b: Any) -> Any:
+        # torch on CUDA multiplies by the inverse of a number, which rounds twice; by a tensor it really divides.
+        is_number = xp is not np and isinstance(b, float)
+        return a / xp.full((1,), b, dtype=F, device=a.device) if is_number else a / b
+
     names = {
         "as_real": as_real,
         "as_bits": lambda number: number.view(I),
@@ -84,27 +104,11 @@ def words_for(xp: Any, real: str, **flags: Any) -> dict[str, FunctionType]:
         "maximum": lambda a, b: xp.clip(a, b, None),
         "floor": xp.floor,
         "rint": xp.round,
-        "divide": lambda a, b: a / b,
+        "divide": divide,
         "unrolled": range,
         **layout.constants(),
     }
     return words.bound(names | flags)
-
-
-def divide(xp: Any, x: Any, step: float) -> Any:
-    """The quotient x / step, a single operation."""
-    # torch on CUDA multiplies by the inverse of a scalar divisor, which rounds twice; it really divides by a tensor.
-    divisor = step if xp is np else xp.full((1,), step, dtype=x.dtype, device=x.device)
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        return keep_nonzero_visible(xp, x / divisor, x)
-
-
-def keep_nonzero_visible(xp: Any, units: Any, x: Any) -> Any:
-    """The same units, but at least 2^−100 where x is not zero: every mode rounds that the same way."""
-    word = FLOAT_LAYOUTS[_dtype_name(xp, x)]
-    bits, before = (array.view(getattr(xp, word.integer)) for array in (units, x))
-    small = ((bits & ~word.sign_bit) < word.pattern(MIN_FRACTION)) & ((before & ~word.sign_bit) != 0)
-    return xp.where(small, (before & word.sign_bit) | word.pattern(MIN_FRACTION), bits).view(x.dtype)
 
 
 def widen(xp: Any, x: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from lplab.formats import counter_rng
 from lplab.formats.paths import array_kernels
 from lplab.formats.paths.rules import FLOAT_LAYOUTS, scale_constants
-from lplab.formats.rounding import Rounding
+from lplab.formats.rounding import MIN_FRACTION, Rounding
 from lplab.formats.rounding_spec import BlockSpec
 
 MAX_FLOAT32 = float(np.finfo(np.float32).max)
@@ -76,9 +76,11 @@ def scaled_blocks(xp: Any, split: Any, spec: BlockSpec) -> tuple[Any, tuple[Any,
         largest = xp.amax(abs(split), -1)
         tensor_scale = tensor_scales(xp, largest, spec)
         factors, scales = rounded_scales(xp, largest, spec, tensor_scale)
+        words, least = array_kernels.words_for(xp, "float32", CODE="up"), FLOAT_LAYOUTS["float32"].pattern(MIN_FRACTION)
         with np.errstate(invalid="ignore", over="ignore"):
-            scaled = array_kernels.keep_nonzero_visible(xp, split * factors[..., None], split)
-            return scaled, (scales[..., None], _number(xp, tensor_scale[1]))
+            scaled = (split * factors[..., None]).view(xp.int32)
+        scaled = words["visible"](scaled, split.view(xp.int32), least).view(xp.float32)
+        return scaled, (scales[..., None], _number(xp, tensor_scale[1]))
     wide = array_kernels.widen(xp, split.reshape(-1)).reshape(split.shape)
     largest = xp.amax(abs(wide), -1)
     scale_rule = scale_constants(spec, FLOAT_LAYOUTS["float64"])

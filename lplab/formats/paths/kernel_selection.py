@@ -30,7 +30,8 @@ Loop = Callable[..., None]
 first element, two keys of random bits). The scale is that of integers; other formats ignore it."""
 
 
-_is_available = find_spec("numba") is not None and os.environ.get("LPLAB_NO_NUMBA", "") in ("", "0")
+loops_are_on = find_spec("numba") is not None and os.environ.get("LPLAB_NO_NUMBA", "") in ("", "0")
+"""What :func:`available` tells; read as a variable where each call asks."""
 
 
 def available() -> bool:
@@ -39,7 +40,7 @@ def available() -> bool:
     >>> isinstance(available(), bool)
     True
     """
-    return _is_available
+    return loops_are_on
 
 
 @contextmanager
@@ -50,13 +51,13 @@ def without_compiled_loops(switch: bool = True) -> Iterator[None]:
     ...     available()
     False
     """
-    global _is_available
-    before = _is_available
-    _is_available = before and not switch
+    global loops_are_on
+    before = loops_are_on
+    loops_are_on = before and not switch
     try:
         yield
     finally:
-        _is_available = before
+        loops_are_on = before
 
 
 def loading_pays_off(loop_key: Hashable, size: int) -> bool:

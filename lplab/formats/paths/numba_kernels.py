@@ -24,7 +24,7 @@ from lplab.formats.paths.numba_compile import compile_loop, pointer, use_wide_ve
 from lplab.formats.paths.rules import FLOAT_LAYOUTS, BlockRule, Rule, scale_constants
 from lplab.formats.rounding import MIN_FRACTION
 from lplab.formats.rounding_spec import BlockSpec
-from lplab.formats.threads import MIN_NUMBERS_TO_SHARE, share
+from lplab.formats.threads import MIN_ELEMENTS_TO_SHARE, share
 
 int32, float32 = np.int32, np.float32
 MAGNITUDE, INFINITY, ZERO = int32(0x7FFFFFFF), int32(0x7F800000), int32(0)
@@ -65,6 +65,14 @@ def _compiled(loop: Callable, word: str, flags: tuple, real: str, names: tuple) 
     return compile_loop(loop, given, ".".join([*decided, *(f"{name}{int(value)}" for name, value in names)]))
 
 
+def _in_pieces(work: Callable[[int, int], None], count: int, unit: int = 1) -> None:
+    """Call ``work(first, last)`` for all of ``count`` items of ``unit`` numbers; many are shared by threads."""
+    if count * unit < MIN_ELEMENTS_TO_SHARE:
+        work(0, count)
+    else:
+        share(work, count, unit)
+
+
 def rounding_loop(rule: Rule, real: str, step: bool) -> Callable[..., None]:
     """The loop that rounds number by number, with its constants bound.
 
@@ -81,14 +89,10 @@ def rounding_loop(rule: Rule, real: str, step: bool) -> Callable[..., None]:
     address, size = table.ctypes.data, np.dtype(real).itemsize
 
     def call(x: int, out: int, count: int, scale: float = 1.0, first: int = 0, keys: tuple[int, int] = (0, 0)) -> None:
-        if count < MIN_NUMBERS_TO_SHARE:
-            loop(x, out, count, scale, first, *keys, address)
-            return
-
         def piece(start: int, stop: int) -> None:
             loop(x + size * start, out + size * start, stop - start, scale, first + start, *keys, address)
 
-        share(piece, count)
+        _in_pieces(piece, count)
 
     call.table = table  # keeps the address valid
     return call
@@ -124,7 +128,7 @@ def power_of_two_blocks_loop(spec: BlockSpec, block: BlockRule) -> BlockLoop:
                 hard.append(start)
             round_blocks(x + at, out + at, count, shift, size * start, *keys, address)
 
-        share(piece, blocks, size)
+        _in_pieces(piece, blocks, size)
         return np.flatnonzero(exponents == HARD) if hard else None
 
     call.table = table  # keeps the address valid
@@ -132,7 +136,7 @@ def power_of_two_blocks_loop(spec: BlockSpec, block: BlockRule) -> BlockLoop:
 
 
 def rounded_scale_blocks_loop(spec: BlockSpec, block: BlockRule) -> BlockLoop:
-    """The loops for blocks whose scales are rounded under one scale of the tensor (NVFP4), with their constants bound."""
+    """The loops for blocks with rounded scales under one scale of the tensor (NVFP4), with their constants bound."""
     round_blocks, table = bound(_round_scaled_blocks, block.element, SIZE=spec.size)
     round_scales, scale_table = bound(_round_scales, block.scale)
     find_largest, address, scale_address = largest_loop(), table.ctypes.data, scale_table.ctypes.data
@@ -146,7 +150,7 @@ def rounded_scale_blocks_loop(spec: BlockSpec, block: BlockRule) -> BlockLoop:
         def find(start: int, stop: int) -> None:
             tops.append(find_largest(x + 4 * size * start, largest + 4 * start, stop - start, size))
 
-        share(find, blocks, size)
+        _in_pieces(find, blocks, size)
         tensor_scale = block_rounding.tensor_scale_of(int32(max(tops)).view(float32), spec)
         per_element, decode = float(block_rounding.scale_per_element(tensor_scale, spec)), float(tensor_scale[1])
 
@@ -156,7 +160,7 @@ def rounded_scale_blocks_loop(spec: BlockSpec, block: BlockRule) -> BlockLoop:
             round_scales(largest + of_blocks, s, f, count, per_element, highest, decode, scale_address)
             round_blocks(x + at, out + at, count, f, s, decode, size * start, *keys, address)
 
-        share(piece, blocks, size)
+        _in_pieces(piece, blocks, size)
 
     call.table = table, scale_table  # keeps the addresses valid
     return call
@@ -235,8 +239,8 @@ def exponent_loop() -> Callable:
     """The loop that finds the exponent of each block's power-of-two scale.
 
     It takes the addresses of float32 patterns and of results (int32 [blocks]), the number of blocks, their size, the
-    three constants of :func:`lplab.formats.words.block_exponent`, and two bounds. A block with NaN or infinity, or whose
-    exponent lies outside these bounds, gets HARD; the loop returns whether there is one.
+    three constants of :func:`lplab.formats.words.block_exponent`, and two bounds. A block with NaN or infinity gets
+    HARD, and so does one whose exponent lies outside these bounds; the loop returns whether there is one.
     """
 
     def loop(x_address, exponent_address, blocks, size, add, limit, element_exponent, least, most):
@@ -295,7 +299,7 @@ def table_loop(low_bits: np.uint32, cuts: np.ndarray, results: np.ndarray) -> Ca
         def piece(start: int, stop: int) -> None:
             look_up(x + 4 * start, out + 4 * start, stop - start, low_bits, cuts, results)
 
-        share(piece, count)
+        _in_pieces(piece, count)
 
     return call
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -88,17 +88,15 @@ class Rule:
     random_bits: int = 0
 
 
-@dataclass(frozen=True)
-class GridConstants:
-    """A grid and a rounding mode as integers of the width of a word, see :func:`lplab.formats.words.general`."""
+class GridConstants(NamedTuple):
+    """A grid and a rounding mode as integers of the width of a word: what :func:`lplab.formats.words.general` takes."""
 
-    kind: str  # "scaled", "pattern" or "wide", see rounding_strategy
     cut: int
     cap: int
     least: int
     shift: int
     inverse: int
-    from_integer: float
+    from_integer: int
     parity: int
     highest: int
     lowest: int
@@ -107,7 +105,8 @@ class GridConstants:
     infinity: int
     minus_infinity: int
     smallest: int
-    negative_zero: bool
+    negative_zero: int
+    levels: int
 
 
 def rounding_strategy(grid: Grid, word: FloatLayout) -> str:
@@ -135,33 +134,25 @@ def _is_own_grid(grid: Grid, word: FloatLayout) -> bool:
 @lru_cache(maxsize=1024)
 def constants(grid: Grid, rounding: Rounding, real: str) -> GridConstants:
     """The :class:`GridConstants` of a grid and a rounding mode."""
-    word = FLOAT_LAYOUTS[real]
-    kind, m, fraction_bits = rounding_strategy(grid, word), grid.mantissa_bits, word.fraction_bits
-    scaled = kind != "pattern"
-    spacing, cut = grid.min_exponent - m, fraction_bits - m
-    largest_finite = word.infinity - 1
-
-    def pattern(magnitude: float) -> int:
-        return word.pattern(magnitude) & ~word.sign_bit
-
+    word, m = FLOAT_LAYOUTS[real], grid.mantissa_bits
+    fraction_bits, spacing, cut = word.fraction_bits, grid.min_exponent - m, word.fraction_bits - m
+    # Below 2^-120 it only matters that x / spacing is not zero.
+    units = 2.0 ** max(1 - word.bias - fraction_bits - spacing, 20 - word.bias)
+    bounds = grid.bound(False), grid.bound(True)
+    results = *bounds, *(overflow_result(grid, rounding, sign) for sign in (False, True))
+    results = *results, grid.infinite(False), grid.infinite(True)
     return GridConstants(
-        kind=kind,
-        cut=cut,
-        cap=min(word.pattern(4 * max(grid.highest, -grid.lowest)), largest_finite),
-        least=(grid.min_exponent + word.bias) << fraction_bits,
-        shift=m << fraction_bits,
-        inverse=2 * word.bias << fraction_bits,
-        # Below 2^-120 it only matters that x / spacing is not zero.
-        from_integer=2.0 ** max(1 - word.bias - fraction_bits - spacing, 20 - word.bias) if scaled else 2.0**-cut,
-        parity=grid.parity - word.bias,
-        highest=pattern(grid.bound(False)),
-        lowest=pattern(grid.bound(True)),
-        above=pattern(overflow_result(grid, rounding, False)),
-        below=pattern(overflow_result(grid, rounding, True)),
-        infinity=pattern(grid.infinite(False)),
-        minus_infinity=pattern(grid.infinite(True)),
-        smallest=word.pattern(grid.smallest),
-        negative_zero=grid.negative_zero,
+        cut,
+        min(word.pattern(4 * max(grid.highest, -grid.lowest)), word.infinity - 1),
+        (grid.min_exponent + word.bias) << fraction_bits,
+        m << fraction_bits,
+        2 * word.bias << fraction_bits,
+        word.pattern(2.0**-cut if rounding_strategy(grid, word) == "pattern" else units),
+        grid.parity - word.bias,
+        *(word.pattern(magnitude) & ~word.sign_bit for magnitude in results),
+        word.pattern(grid.smallest),
+        int(grid.negative_zero),
+        word.pattern(2.0**rounding.random_bits),
     )
 
 
@@ -178,31 +169,25 @@ def grid_rule(grid: Grid, rounding: Rounding, real: str) -> Rule | None:
     >>> grid_rule(int8, Rounding(), "float64").word
     'evenly_spaced'
     """
-    word, c = FLOAT_LAYOUTS[real], constants(grid, rounding, real)
-    if c.kind == "wide":
+    word = FLOAT_LAYOUTS[real]
+    kind = rounding_strategy(grid, word)
+    if kind == "wide":
         return None
+    c = constants(grid, rounding, real)
     one_spacing = max(grid.highest, -grid.lowest) < 2.0 ** (grid.min_exponent - 1)
     if rounding.code in ("nearest_even", "nearest_away"):
         rule = _evenly_spaced_rule(grid, c, word) if one_spacing and rounding.code == "nearest_even" else None
-        rule = rule or _nearest_rule(grid, c, word, rounding.code == "nearest_away")
+        rule = rule or _nearest_rule(grid, c, word, rounding.code == "nearest_away", kind == "pattern")
         if rule is not None:
             return rule
     flags = {
         "CODE": rounding.code,
-        "PATTERN": c.kind == "pattern",
+        "PATTERN": kind == "pattern",
         "NO_MANTISSA": grid.mantissa_bits == 0,
         "PLAIN": c.smallest == 0 and (c.above, c.below) == (c.infinity, c.minus_infinity),
-        "ONE_SPACING": c.kind == "scaled" and one_spacing,
+        "ONE_SPACING": kind == "scaled" and one_spacing,
     }
-    random_bits = rounding.random_bits if rounding.is_stochastic else 0
-    return Rule("general", tuple(flags.items()), general_constants(c, word, random_bits), random_bits)
-
-
-def general_constants(c: GridConstants, word: FloatLayout, random_bits: int) -> tuple[int, ...]:
-    """The constants of :func:`lplab.formats.words.general`, in its order."""
-    before = c.cut, c.cap, c.least, c.shift, c.inverse, word.pattern(c.from_integer), c.parity
-    bounds = c.highest, c.lowest, c.above, c.below, c.infinity, c.minus_infinity, c.smallest
-    return *before, *bounds, int(c.negative_zero), word.pattern(2.0**random_bits)
+    return Rule("general", tuple(flags.items()), c, rounding.random_bits if rounding.is_stochastic else 0)
 
 
 def _evenly_spaced_rule(grid: Grid, c: GridConstants, word: FloatLayout) -> Rule | None:
@@ -216,9 +201,9 @@ def _evenly_spaced_rule(grid: Grid, c: GridConstants, word: FloatLayout) -> Rule
     return Rule("evenly_spaced", (), (word.sign_bit | c.lowest, c.highest, huge))
 
 
-def _nearest_rule(grid: Grid, c: GridConstants, word: FloatLayout, away: bool) -> Rule | None:
+def _nearest_rule(grid: Grid, c: GridConstants, word: FloatLayout, away: bool, pattern: bool) -> Rule | None:
     """The short way to the nearest number, where a grid has one: it treats infinity as any number that is too large."""
-    if c.kind == "scaled":  # half of the smallest spacing, and what is added to the largest numbers, are normal
+    if not pattern:  # half of the smallest spacing, and what is added to the largest numbers, are normal
         highest = math.frexp(grid.highest)[1] + 1 - grid.mantissa_bits  # numbers are cut to four times the largest
         least = grid.min_exponent - grid.mantissa_bits
         fits = least > -word.bias + 1 and highest + word.fraction_bits + 1 < word.bias
@@ -228,9 +213,9 @@ def _nearest_rule(grid: Grid, c: GridConstants, word: FloatLayout, away: bool) -
     fits = fits and (grid.mantissa_bits > 0 or away)
     if not fits or grid.highest != -grid.lowest or grid.overflow == "propagate":
         return None
-    saturates = c.kind == "scaled" and grid.overflow == "saturate" and not grid.smallest
-    flags = ("AWAY", away), ("PATTERN", c.kind == "pattern"), ("SATURATES", saturates)
-    return Rule("nearest", flags, nearest_constants(c))
+    saturates = not pattern and grid.overflow == "saturate" and not grid.smallest
+    flags = ("AWAY", away), ("PATTERN", pattern), ("SATURATES", saturates)
+    return Rule("nearest", flags, (*c[:4], c.highest, c.above, c.smallest, c.negative_zero))
 
 
 def sum_rule(grid: Grid, rounding: Rounding, real: str, in_range: bool) -> Rule | None:
@@ -250,11 +235,6 @@ def sum_rule(grid: Grid, rounding: Rounding, real: str, in_range: bool) -> Rule 
     c, sign = constants(grid, rounding, real), word.sign_bit
     bounds = c.highest, c.lowest | sign, c.above, c.below | sign, c.smallest, sign if c.negative_zero else 0
     return Rule("nearest_sum", (("AWAY", away),), (cut, push, least << word.fraction_bits, *bounds))
-
-
-def nearest_constants(c: GridConstants) -> tuple[int, ...]:
-    """The constants of :func:`lplab.formats.words.nearest`, in its order."""
-    return c.cut, c.cap, c.least, c.shift, c.highest, c.above, c.smallest, int(c.negative_zero)
 
 
 @dataclass(frozen=True)
@@ -290,9 +270,8 @@ def block_rule(spec: BlockSpec, rounding: Rounding) -> BlockRule | None:
     # Scales near the ends of float32 are left out: what the words compute with must be normal numbers.
     least, most = -100 - grid.min_exponent + grid.mantissa_bits, 123 - spec.element_exponent
     if element.word == "general":  # a subnormal number is far below the spacing in all blocks that are done
-        word = FLOAT_LAYOUTS["float32"]
-        c = replace(constants(grid, rounding, "float32"), from_integer=2.0**-107)
-        element = replace(element, constants=general_constants(c, word, element.random_bits))
+        c = constants(grid, rounding, "float32")._replace(from_integer=FLOAT_LAYOUTS["float32"].pattern(2.0**-107))
+        element = replace(element, constants=c)
     else:  # 2^23 times the spacing of the largest numbers is added
         most = min(most, 101 - max(spec.element_exponent, grid.min_exponent) + grid.mantissa_bits)
     return BlockRule(replace(element, word=f"{element.word}_in_block"), None, least, most)

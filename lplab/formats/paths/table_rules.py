@@ -13,20 +13,22 @@ import numpy as np
 from lplab.formats.paths import array_kernels
 from lplab.formats.paths.rules import Rule
 from lplab.formats.rounding import Rounding
-from lplab.formats.rounding_spec import Table
+from lplab.formats.rounding_spec import RoundingSpec, Table
 
 MAX_COMPARISONS = 8  # up to so many magnitudes comparisons are faster than a lookup
 
 
 @lru_cache(maxsize=512)
-def table_rule(table: Table, rounding: Rounding) -> Rule | None:
-    """How float32 is rounded to a table of few magnitudes that treats both signs alike; None for other tables.
+def table_rule(table: RoundingSpec, rounding: Rounding) -> Rule | None:
+    """How float32 is rounded to a table of few magnitudes that treats both signs alike; None for all else.
 
     >>> from lplab.formats import CodebookFormat, get
     >>> radix4, signs = get("radix4_fp4_even"), CodebookFormat((-1.0, 0.0, 1.0))
     >>> [table_rule(fmt.rounding_spec, Rounding()).word for fmt in (radix4, signs)]
     ['power', 'compared']
     """
+    if not isinstance(table, Table) or rounding.is_stochastic:
+        return None
     values = np.unique(table.values[(table.values > 0) & np.isfinite(table.values)])
     if not 1 <= values.size <= MAX_COMPARISONS or not np.array_equal(values, values.astype(np.float32)):
         return None

@@ -19,9 +19,9 @@ from lplab.formats import BlockFormat, FloatFormat, IntFormat, Rounding
 from lplab.formats.recorded import recorded
 from lplab.quantizers import Luq, Quantizer, Sawb
 from lplab.quantizers.luq import sample_seeds
-from lplab.quantizers.reductions import largest, largest_at, sawb_at
-from lplab.quantizers.sawb import clip_for_row, integers_of
-from lplab.quantizers.scaling import MAX_SCALE, MIN_SCALE
+from lplab.quantizers.reductions import largest, largest_at
+from lplab.quantizers.sawb import clips_of_rows, integers_of, sawb_at
+from lplab.quantizers.scaling import bounded
 from lplab.training.emulation.prepared_rounding import (
     MIN_ELEMENTS_TO_SHARE,
     DualRounding,
@@ -153,7 +153,7 @@ class SawbRounder(QuantizerRounder):
     def __init__(self, quantizer: Sawb, integers: IntFormat) -> None:
         super().__init__(quantizer)
         self.row, self.ready = quantizer.coefficients, prepared(integers, Rounding(), step=True)
-        self.c1, self.c2, self.half = float(self.row.c1), float(self.row.c2), (self.row.levels - 1) // 2
+        self.half = np.float32((self.row.levels - 1) // 2)
         # a recurrent layer begins each sequence with zeros, which have no clip
         self.zeros: dict[torch.Size, Rounded] = {}
 
@@ -163,24 +163,20 @@ class SawbRounder(QuantizerRounder):
             return super().__call__(x)
         if x.numel() < MIN_ELEMENTS_TO_SHARE and x.is_contiguous():
             values = torch.empty_like(x)
-            alpha = self._clip_at(x.data_ptr(), values.data_ptr(), x.numel())
+            alpha = sawb_at(x.data_ptr(), values.data_ptr(), x.numel(), self.row)
             if alpha:
                 return Rounded(values, alpha, alpha)
             if not x.numpy().view(np.int32).any():  # all are +0
                 return self._of_zeros(x)
-        clip = clip_for_row(x.contiguous().numpy().reshape(-1), self.row)  # numpy reshapes faster than PyTorch
-        alpha = float(clip)
-        if not alpha:
+        rows = x.contiguous().numpy().reshape(1, -1)  # numpy reshapes faster than PyTorch
+        (clip,) = clips_of_rows(np, rows, self.row)
+        if not clip:
             return super().__call__(x)
-        step = min(max(float(clip / np.float32(self.half)), MIN_SCALE), MAX_SCALE)
-        return Rounded(self.ready(x, scale=step), alpha, alpha)
+        return Rounded(self.ready(x, scale=bounded(float(clip / self.half))), float(clip), float(clip))
 
     def round_at(self, x: int, out: int, count: int, seed: int) -> bool:
         """Round from one address to another."""
-        return count < MIN_ELEMENTS_TO_SHARE and self._clip_at(x, out, count) > 0
-
-    def _clip_at(self, x: int, out: int, count: int) -> float:
-        return sawb_at(x, out, count, self.c1, self.c2, self.half)
+        return count < MIN_ELEMENTS_TO_SHARE and sawb_at(x, out, count, self.row) > 0
 
     def _of_zeros(self, x: Tensor) -> Rounded:
         rounded = self.zeros.get(x.shape)
@@ -196,7 +192,7 @@ class LuqRounder(QuantizerRounder):
 
     def __init__(self, quantizer: Luq) -> None:
         super().__init__(quantizer)
-        self.samples, self.octaves = quantizer.samples, 2**quantizer.exponent_bits - 2
+        self.samples, self.alpha_of = quantizer.samples, quantizer.alpha_of
         self.ready = prepared(quantizer.format, Rounding("stochastic", quantizer.random_bits), step=True)
 
     def __call__(self, x: Tensor, seed: int = 0, scale: float = 1.0) -> Rounded:
@@ -207,7 +203,7 @@ class LuqRounder(QuantizerRounder):
         top = largest(x.numpy())
         if not 0 < top < math.inf:  # nothing to round, or numbers that do not count in the maximum
             return super().__call__(x, seed)
-        alpha = self._alpha(top)
+        alpha = self.alpha_of(top)
         first, *others = sample_seeds(seed, self.samples)
         values = self.ready(x, first, alpha)
         for number in others:
@@ -219,10 +215,7 @@ class LuqRounder(QuantizerRounder):
         if self.samples > 1 or count >= MIN_ELEMENTS_TO_SHARE:
             return False
         top = largest_at(x, count)
-        return 0 < top < math.inf and self.ready.round_at(x, out, count, seed, self._alpha(top))
-
-    def _alpha(self, top: float) -> float:
-        return min(max(float(np.float32(top) * np.float32(2.0**-self.octaves)), MIN_SCALE), MAX_SCALE)
+        return 0 < top < math.inf and self.ready.round_at(x, out, count, seed, self.alpha_of(top))
 
 
 class PerLayerRounder(TensorRounder):
