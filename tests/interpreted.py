@@ -71,12 +71,14 @@ def compiling(assembly: dict[str, str]) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def interpreter() -> Iterator[Callable]:
     """Runs a case in a process in which Triton interprets its kernels."""
-    with pytest.MonkeyPatch.context() as environment:
+    pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), interpret)
+    with pool, pytest.MonkeyPatch.context() as environment:
         environment.setenv("TRITON_INTERPRET", "1")
         environment.setenv("LPLAB_NO_NUMBA", "1")  # else a compiled loop takes the tensors of the CPU
         environment.setenv("PYTHONWARNINGS", "ignore")
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), interpret) as pool:
-            yield lambda case, *arguments: pool.submit(case, *arguments).result()
+        pool.submit(int).result()  # the process begins now, and keeps this environment
+        environment.undo()
+        yield lambda case, *arguments: pool.submit(case, *arguments).result()
 
 
 def both(case: Callable[[str, str, int], None], names: Iterable[str]) -> tuple[Callable, Callable]:

@@ -49,11 +49,7 @@ def rint(real):
 
 def divide(first, second):
     """The quotient, rounded to nearest even: Triton's ``/`` is an approximation in float32, and exact in float64."""
-    if REAL == tl.float64:
-        result = first / second
-    else:
-        result = tl.div_rn(first, second)
-    return result
+    return first / second if REAL == tl.float64 else tl.div_rn(first, second)  # noqa: SIM300
 
 
 KERNELS = ("as_real", "as_bits", "to_real", "where", "minimum", "maximum", "floor", "rint", "divide")
