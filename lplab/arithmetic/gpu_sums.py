@@ -19,6 +19,7 @@ from lplab.arithmetic.exactness import BitRange, bit_range_of, products_are_exac
 from lplab.formats import get, words
 from lplab.formats.gpu import compiler, launch
 from lplab.formats.paths.rules import Rule, grid_rule
+from lplab.formats.rounding_spec import Grid
 
 TILES = {"float32": 64, "float64": 32}  # rows and columns of the results of a program
 UNROUNDED = Rule("", (), ())
@@ -59,14 +60,16 @@ def _plan(products: BitRange, accumulator: Accumulator, length: int) -> tuple[st
     in_float32 = accumulator.format == get("fp32") and accumulator.fma and accumulator.rounding.mode == "nearest_even"
     if in_float32 and products_are_exact(products, "float32"):  # the addition of the word rounds as it has to
         spec, outer = accumulator.outer_format.rounding_spec, None
-        if accumulator.chunk and getattr(spec, "mantissa_bits", 99) <= MAX_ODD_BITS and spec.step == 1:
+        if accumulator.chunk and isinstance(spec, Grid) and spec.mantissa_bits <= MAX_ODD_BITS and spec.step == 1:
             outer = grid_rule(spec, accumulator.rounding, "float32")
         elif accumulator.chunk and accumulator.outer_format == accumulator.format:
             outer = UNROUNDED
         if outer is not None or not accumulator.chunk:
             return "float32", (UNROUNDED, outer, None), (False, outer is not UNROUNDED)
     plan = compiled_sums.plan_loop(products, accumulator, length)
-    return plan and (plan.real, (plan.inner, plan.outer, plan.product), (plan.exact_sums, plan.exact_sums))
+    if plan is None:
+        return None
+    return plan.real, (plan.inner, plan.outer, plan.product), (plan.exact_sums, plan.exact_sums)
 
 
 @lru_cache(maxsize=256)

@@ -229,7 +229,8 @@ def _blocks(
     if spec.scale is None:
         wide = compiler.namespace("float64")
         more = {f"wide_{name}": wide[name] for name in ("as_real", "as_bits", "block_exponent")}
-        scale_constants, scale_real = rules.scale_constants(spec, rules.FLOAT_LAYOUTS["float64"]), "float64"
+        scale_constants: Any = rules.scale_constants(spec, rules.FLOAT_LAYOUTS["float64"])
+        scale_real = "float64"
     else:
         _, scale = _grid_rule(spec.scale, Rounding(), torch.float32)
         if scale is None:
