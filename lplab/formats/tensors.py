@@ -15,7 +15,15 @@ from lplab.formats import gpu
 from lplab.formats.gradients import StraightThrough
 from lplab.formats.inputs import as_rows, check_strided
 from lplab.formats.paths import array_kernels, block_rounding, kernel_selection
-from lplab.formats.recorded import is_inside, is_recorded, is_recording, is_transforming, recorded
+from lplab.formats.recorded import (
+    LIBRARY,
+    is_inside,
+    is_recorded,
+    is_recording,
+    is_transforming,
+    recorded,
+    shape_of_rounded,
+)
 
 # What is called ``ready`` here is what :func:`lplab.formats.apply.prepare` gives, for the dtype of x.
 DEVICE_BLOCK = 2**24  # elements at a time on an accelerator: bounds the memory for intermediate results
@@ -95,6 +103,34 @@ class TransformedRounding(torch.autograd.Function):
         if (ready.block_size == 1 and not ready.rounding.is_stochastic) or not len(batch):
             return TransformedRounding.apply(batch, ready, *rest), 0
         return torch.stack([TransformedRounding.apply(each, ready, *rest) for each in batch]), 0
+
+
+# For torch.compile a rounding is one operator: it keeps its graph, and looks neither into loops nor into kernels.
+LIBRARY.define("quantize(Tensor x, int number, str mode, int random_bits, str variant, int seed, int? axis) -> Tensor")
+
+
+def _operator(
+    x: torch.Tensor, number: int, mode: str, random_bits: int, variant: str, seed: int, axis: int | None
+) -> torch.Tensor:
+    roundings = kernel_selection.ROUNDINGS.get(number)
+    if roundings is None:
+        raise RuntimeError("the format that a compiled rounding was made for is gone; compile the function again")
+    return quantize(roundings[mode, random_bits, variant, x.dtype], x.detach(), seed, None, axis)
+
+
+def _straight_through(ctx: Any, gradient: torch.Tensor) -> tuple:
+    return gradient, None, None, None, None, None, None
+
+
+def _of_each_example(info: Any, in_dims: tuple, x: torch.Tensor, *how: Any) -> tuple[torch.Tensor, int]:
+    batch = x.movedim(in_dims[0], 0)
+    return torch.stack([torch.ops.lplab.quantize(each, *how) for each in batch]), 0
+
+
+LIBRARY.impl("quantize", _operator, "CompositeExplicitAutograd")
+torch.library.register_fake("lplab::quantize", lambda x, *how: shape_of_rounded(x), lib=LIBRARY)
+torch.library.register_autograd("lplab::quantize", _straight_through, lib=LIBRARY)
+torch.library.register_vmap("lplab::quantize", _of_each_example, lib=LIBRARY)
 
 
 def _without_memory(

@@ -177,5 +177,12 @@ def gradients(name: str, device: str, count: int) -> None:
         with launches() as names:
             got = call(x)
         assert names and np.array_equal(got.cpu().numpy(), want)
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: fmt.quantize(x + 0) * 2, backend="aot_eager", fullgraph=True)
+    with launches() as names:
+        got = compiled(leaf)
+    got.sum().backward()
+    assert len(names) == 1 and np.array_equal(got.detach().cpu().numpy(), 2 * want)
+    assert torch.equal(leaf.grad, torch.full_like(x, 3))
     with torch._subclasses.FakeTensorMode() as mode:
         assert fmt.quantize(mode.from_tensor(x)).shape == x.shape
