@@ -134,7 +134,9 @@ def rounded_scales(
     """
     assert spec.scale is not None
     words, word = array_kernels.words_for(xp, "float32"), FLOAT_LAYOUTS["float32"]
-    per_element, decode = (word.pattern(each) for each in (scale_per_element(tensor_scale, spec), tensor_scale[1]))
+    per_element, decode = (
+        word.pattern(float(each)) for each in (scale_per_element(tensor_scale, spec), tensor_scale[1])
+    )
     bits = largest.view(xp.int32)
     with np.errstate(all="ignore"):  # what does not count for blocks with NaN or infinity is computed, too
         target = words["scale_target"](bits, per_element, word.pattern(spec.scale.highest)).view(xp.float32)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import sys
 from collections.abc import Callable
 from functools import cache
 from types import FunctionType, ModuleType
@@ -115,8 +116,9 @@ def narrowed_words(module: ModuleType) -> dict[str, Callable]:
 
 @cache
 def words_stamp(module: ModuleType) -> str:
-    """Some digits that change with the text of a module of words, which numba's store does not look at."""
-    return hashlib.sha256(inspect.getsource(module).encode()).hexdigest()[:8]
+    """Some digits that change with the text of a module of words, or of this module: numba's store looks at neither."""
+    texts = inspect.getsource(module) + inspect.getsource(sys.modules[__name__])
+    return hashlib.sha256(texts.encode()).hexdigest()[:8]
 
 
 @intrinsic
@@ -130,11 +132,13 @@ def use_wide_vectors(context):
     """Let the function that calls this use all 512 bits of a vector register, where the processor has so many.
 
     LLVM uses half of them by default, because a few wide instructions slow the clock down for the code that follows.
-    These loops run long enough to profit.  llvmlite knows no attributes with values, hence ``set.add``.
+    These loops run long enough to profit. LLVM also learns that subnormal numbers may be flushed: else it would compare
+    a pattern with zero as a number. llvmlite knows no attributes with values, hence ``set.add``.
     """
 
     def attribute(context, builder, signature, args):
         set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+        set.add(builder.function.attributes, '"denormal-fp-math"="dynamic,dynamic"')
         return context.get_dummy_value()
 
     return types.none(), attribute

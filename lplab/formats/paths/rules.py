@@ -150,9 +150,9 @@ def constants(grid: Grid, rounding: Rounding, real: str) -> GridConstants:
         word.pattern(2.0**-cut if rounding_strategy(grid, word) == "pattern" else units),
         grid.parity - word.bias,
         *(word.pattern(magnitude) & ~word.sign_bit for magnitude in results),
-        word.pattern(grid.smallest),
-        int(grid.negative_zero),
-        word.pattern(2.0**rounding.random_bits),
+        smallest=word.pattern(grid.smallest),
+        negative_zero=int(grid.negative_zero),
+        levels=word.pattern(2.0**rounding.random_bits),
     )
 
 
