@@ -26,6 +26,7 @@ test_codes, test_codes_on_a_gpu = both(cases.codes, CODES)
 test_blocks, test_blocks_on_a_gpu = both(cases.blocks, golden.BLOCKED)
 test_layouts, test_layouts_on_a_gpu = both(cases.layouts, ["e4m3fn", "int8", "lns8", "mxfp4", "nvfp4"])
 test_stretches, test_stretches_on_a_gpu = both(cases.stretches, ["e4m3fn"])
+test_phases, test_phases_on_a_gpu = both(cases.phases, ["nearest_away", "toward_zero"])
 test_gradients, test_gradients_on_a_gpu = both(cases.gradients, ["e4m3fn", "mxfp4"])
 
 

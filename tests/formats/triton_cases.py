@@ -13,6 +13,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from lplab import formats as F
 from lplab.formats.block_format import E8M0
 from lplab.formats.rounding_spec import Table
+from lplab.training.emulation.prepared_rounding import DualRounding
 from tests import golden
 from tests.formats import probes
 from tests.interpreted import launches
@@ -159,6 +160,21 @@ def stretches(name: str, device: str, count: int) -> None:
         launch.STRETCH = before
     assert len(names) == 4
     assert_same(got, F.get(name).quantize(plain, "stochastic", seed=5), plain)
+
+
+def phases(name: str, device: str, count: int) -> None:
+    """Both phases of radix-4 FP4 and the largest magnitude in one pass; also transposed, and with NaN."""
+    even, odd = F.get("radix4_fp4_even"), F.get("radix4_fp4_odd")
+    both = DualRounding(even, odd, F.Rounding(name))
+    x, plain = tensor(np.resize(probes.random_patterns("float32"), (40, 50)), "float32", device)
+    finite, finite_plain = x.nan_to_num(1.0), np.nan_to_num(plain, nan=1.0)
+    for view, wanted in ((x, plain), (x.T, plain.T), (finite[:, ::2], finite_plain[:, ::2])):
+        with launches() as names:
+            first, second, largest = both(view)
+        assert names == ["two_roundings"]
+        assert np.isnan(largest) if np.isnan(wanted).any() else largest == np.abs(wanted).max()
+        assert_same(first, even.quantize(wanted, name), wanted)
+        assert_same(second, odd.quantize(wanted, name), wanted)
 
 
 def gradients(name: str, device: str, count: int) -> None:

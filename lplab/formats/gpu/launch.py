@@ -62,6 +62,35 @@ def round_elements(spec: Grid | Table, rounding: Rounding, x: Tensor, out: Tenso
     return True
 
 
+def round_twice(
+    specs: tuple[Table, Table], rounding: Rounding, x: Tensor, first: Tensor, second: Tensor
+) -> float | None:
+    """Round float32 to two tables in one pass; the largest magnitude, or NaN. None where no kernel serves.
+
+    Args:
+        specs, rounding: how; not stochastic.
+        x, first, second: of one order of memory, less than 2^31 numbers.
+    """
+    found = _twice(*specs, rounding, x.device)
+    if found is None or x.numel() >= 2**31:
+        return None
+    kernel, *constants = found
+    largest = x.new_zeros(1, dtype=torch.int32)
+    launch(kernel, -(-x.numel() // BLOCK), x, first, second, x.numel(), *constants, largest, BLOCK=BLOCK)
+    return float(largest.view(torch.float32))
+
+
+@lru_cache(maxsize=64)
+def _twice(first: Table, second: Table, rounding: Rounding, device: torch.device) -> tuple[Any, Tensor, Tensor] | None:
+    rules_found = _table_rule(first, rounding), _table_rule(second, rounding)
+    if rules_found[0] is None or rules_found[1] is None:
+        return None
+    (flags, constants), (more_flags, more_constants) = rules_found
+    again = compiler.namespace("float32", **more_flags)["applied"]
+    kernel = compiler.namespace("float32", **flags, applied_again=again)["two_roundings"]
+    return kernel, on_device(constants, "float32", device), on_device(more_constants, "float32", device)
+
+
 def encode(fmt: Any, x: Tensor, rounding: Rounding, seed: int) -> tuple[Tensor, int] | None:
     """The codes of a contiguous tensor, and how many numbers have none; None where no kernel serves.
 

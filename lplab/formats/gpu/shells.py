@@ -94,6 +94,16 @@ def elementwise(x, out, count, constants, first, key_1, key_2, BLOCK: tl.constex
     store_bits(out + at, in_steps(load_bits(x + at, inside), constants, at + first, key_1, key_2), inside)
 
 
+def two_roundings(x, first, second, count, constants, more_constants, largest, BLOCK: tl.constexpr):
+    """Round numbers in two ways, and raise the pattern at ``largest`` to that of their largest magnitude."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < count
+    bits = load_bits(x + at, inside)
+    store_bits(first + at, applied(bits, bits, constants), inside)
+    store_bits(second + at, applied_again(bits, bits, more_constants), inside)
+    tl.atomic_max(largest, tl.max(bits & MAGNITUDE, 0))
+
+
 def encoded(x, out, count, constants, codes, unknown, first, key_1, key_2, BLOCK: tl.constexpr):
     """Store the codes of rounded numbers, which stand at the address ``codes`` under the upper bits of float32.
 
@@ -187,6 +197,7 @@ KERNELS = (
     "rounded",
     "in_steps",
     "elementwise",
+    "two_roundings",
     "encoded",
     "decoded",
     "block_addresses",
