@@ -10,10 +10,12 @@ cannot hold the products, it takes float64. Results never depend on the choice.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -50,26 +52,26 @@ class BitRange:
         return BitRange(bits, self.low + other.low, self.high + other.high, self.finite and other.finite)
 
 
-def bit_range_of(x: np.ndarray) -> BitRange:
-    """Measure a float32 or float64 array.
+def bit_range_of(x: Any) -> BitRange:
+    """Measure a float32 or float64 array, or a tensor, where it is.
 
     >>> bit_range_of(np.array([0.0, 0.75, -6.0]))
     BitRange(bits=2, low=-2, high=3, finite=True)
     """
-    layout = FLOAT_LAYOUTS[x.dtype.name]
-    magnitude = x.reshape(-1).view(layout.integer) & ~layout.sign_bit
+    xp, layout = np if isinstance(x, np.ndarray) else sys.modules["torch"], FLOAT_LAYOUTS[str(x.dtype).split(".")[-1]]
+    magnitude = x.reshape(-1).view(getattr(xp, layout.integer)) & ~layout.sign_bit
     finite = magnitude < layout.infinity
     magnitude = magnitude[finite & (magnitude != 0)]
-    if magnitude.size == 0:
+    if len(magnitude) == 0:
         return BitRange(1, 0, 0, bool(finite.all()))
-    exponent, zeros = _last_bit(layout.real)(magnitude)
+    exponent, zeros = _last_bit(xp, layout.real)(magnitude)
     low = int((exponent + zeros).min()) - layout.fraction_bits
     return BitRange(layout.fraction_bits + 1 - int(zeros.min()), low, int(exponent.max()) + 1, bool(finite.all()))
 
 
 @cache
-def _last_bit(real: str) -> Callable:
-    names = dict(array_kernels.words_for(np, real))
+def _last_bit(xp: Any, real: str) -> Callable:
+    names = dict(array_kernels.words_for(xp, real))
     return words.bound(names, functions={"last_bit": accumulation.last_bit})["last_bit"]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from lplab.arithmetic import array_sums, compiled_sums
 from lplab.arithmetic.accumulator import Accumulator, as_accumulator
 from lplab.arithmetic.exactness import bit_range_of, products_are_exact
-from lplab.formats import BlockFormat, Format, counter_rng, get, inputs
+from lplab.formats import BlockFormat, Format, counter_rng, get, gpu, inputs
 from lplab.formats.paths.array_kernels import widen
 from lplab.formats.threads import default_threads
 
@@ -117,7 +117,13 @@ def matmul_arrays(xp: Any, a: Any, b: Any, accumulator: Accumulator, seed: int, 
     else:
         a = a.reshape(count, rows, length)
         b = xp.broadcast_to(b.reshape(right), (*batch, length, columns)).reshape(count, length, columns)
-    result = compiled_sums.matmul(a, b, accumulator, seed, threads) if xp is np else None
+    result = None
+    if xp is np:
+        result = compiled_sums.matmul(a, b, accumulator, seed, threads)
+    elif gpu.serves(a.device):
+        from lplab.arithmetic import gpu_sums
+
+        result = gpu_sums.matmul(a, b, accumulator, seed)
     if result is None:
         result = array_sums.matmul(xp, as_float64(xp, a), as_float64(xp, b), accumulator, seed)
     return result.reshape(shape)

@@ -13,7 +13,7 @@ import torch
 
 from lplab.arithmetic import gemm
 from lplab.arithmetic.accumulator import Accumulator
-from lplab.formats import inputs
+from lplab.formats import gpu, inputs
 from lplab.formats.recorded import check_not_traced
 
 
@@ -66,7 +66,7 @@ class Product(torch.autograd.Function):
 def _matmul(a: torch.Tensor, b: torch.Tensor, accumulator: Accumulator, seed: int, threads: int) -> torch.Tensor:
     dtype = torch.promote_types(a.dtype, b.dtype)
     a, b = _in_working_type(a), _in_working_type(b)
-    if a.device.type == "cpu":
+    if a.device.type == "cpu" and not gpu.serves(a.device):
         result = torch.from_numpy(gemm.matmul_arrays(np, a.numpy(), b.numpy(), accumulator, seed, threads))
     else:
         result = gemm.matmul_arrays(torch, a, b, accumulator, seed, threads)

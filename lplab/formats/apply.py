@@ -9,6 +9,7 @@ changes a bit of the result. ``LPLAB_NO_NUMBA=1`` in the environment switches th
 from __future__ import annotations
 
 import ctypes
+import secrets
 import sys
 from collections.abc import Callable, Hashable
 from functools import lru_cache
@@ -56,6 +57,9 @@ def quantize(
     if torch is not None and isinstance(x, torch.Tensor):
         from lplab.formats import tensors
 
+        if torch.compiler.is_dynamo_compiling() and out is None and -(2**63) <= number < 2**63:
+            how = mode, random_bits, variant, number, axis
+            return torch.ops.lplab.quantize(x, roundings.number, *how)
         return tensors.quantize(roundings[mode, random_bits, variant, x.dtype], x, number, out, axis)
     if out is not None:
         raise ValueError("out is for numpy arrays and torch tensors; a number or a list gives a new result")
@@ -359,6 +363,9 @@ class PreparedRoundings(dict[tuple[str, int, str, Any], Any]):
     A key that is not there yet is prepared; at most ``MAX_PREPARED`` are remembered. Copies and pickles are empty, as
     loops hold addresses.
 
+    Attributes:
+        number: what the operator ``lplab::quantize`` knows it by.
+
     Raises:
         TypeError: a dtype that cannot be rounded.
 
@@ -372,7 +379,8 @@ class PreparedRoundings(dict[tuple[str, int, str, Any], Any]):
 
     def __init__(self, spec: RoundingSpec) -> None:
         super().__init__()
-        self.spec = spec
+        self.spec, self.number = spec, secrets.randbits(62)  # no number of another process
+        kernel_selection.ROUNDINGS[self.number] = self
 
     def of(self, rounding: Rounding, dtype: Any) -> Any:
         """What is prepared for a rounding and a dtype."""

@@ -38,6 +38,8 @@ def seed_to_int(seed: Any) -> int:
     >>> seed_to_int(7)
     7
     """
+    if type(seed) is int:
+        return seed
     if seed is None:
         return secrets.randbits(64)
     if isinstance(seed, np.random.Generator):

@@ -33,8 +33,8 @@ Rounding = Callable[[Tensor, float], Tensor]
 """(tensor without gradient, scale) → the rounded tensor."""
 _roundings: dict[int, Rounding] = {}
 _numbers: dict[Hashable, int] = {}
-_library = torch.library.Library("lplab", "DEF")
-_library.define("round(Tensor x, int rounding, float scale, float? lowest=None, float? highest=None) -> Tensor")
+LIBRARY = torch.library.Library("lplab", "DEF")
+LIBRARY.define("round(Tensor x, int rounding, float scale, float? lowest=None, float? highest=None) -> Tensor")
 
 
 def _round(x: Tensor, rounding: int, scale: float, lowest: Any = None, highest: Any = None) -> Tensor:
@@ -44,7 +44,8 @@ def _round(x: Tensor, rounding: int, scale: float, lowest: Any = None, highest: 
     return values.clone() if values._is_view() or values.data_ptr() == x.data_ptr() else values
 
 
-def _shape(x: Tensor, rounding: int, scale: float, lowest: Any = None, highest: Any = None) -> Tensor:
+def shape_of_rounded(x: Tensor, *how: Any) -> Tensor:
+    """What a rounding of x gives, as far as it is known without numbers: shape, dtype, device and strides."""
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
@@ -60,9 +61,9 @@ def _straight_through(ctx: Any, gradient: Tensor) -> tuple:
     return gradient, None, None, None, None
 
 
-_library.impl("round", _round, "CompositeExplicitAutograd")
-torch.library.register_fake("lplab::round", _shape, lib=_library)
-torch.library.register_autograd("lplab::round", _straight_through, setup_context=_keep, lib=_library)
+LIBRARY.impl("round", _round, "CompositeExplicitAutograd")
+torch.library.register_fake("lplab::round", shape_of_rounded, lib=LIBRARY)
+torch.library.register_autograd("lplab::round", _straight_through, setup_context=_keep, lib=LIBRARY)
 
 
 def is_inside(x: Tensor, limits: tuple[float, float]) -> Tensor:

@@ -10,10 +10,19 @@ from typing import Any
 import numpy as np
 import torch
 
+from lplab.formats import gpu
 from lplab.formats.gradients import StraightThrough
 from lplab.formats.inputs import as_rows, check_strided
 from lplab.formats.paths import array_kernels, block_rounding, kernel_selection
-from lplab.formats.recorded import is_inside, is_recorded, is_recording, is_transforming, recorded
+from lplab.formats.recorded import (
+    LIBRARY,
+    is_inside,
+    is_recorded,
+    is_recording,
+    is_transforming,
+    recorded,
+    shape_of_rounded,
+)
 from lplab.formats.torch_privates import (
     count_dispatch_modes,
     forward_derivative_level,
@@ -101,6 +110,34 @@ class TransformedRounding(torch.autograd.Function):
         return torch.stack([TransformedRounding.apply(each, ready, *rest) for each in batch]), 0
 
 
+# For torch.compile a rounding is one operator: it keeps its graph, and looks neither into loops nor into kernels.
+LIBRARY.define("quantize(Tensor x, int number, str mode, int random_bits, str variant, int seed, int? axis) -> Tensor")
+
+
+def _operator(
+    x: torch.Tensor, number: int, mode: str, random_bits: int, variant: str, seed: int, axis: int | None
+) -> torch.Tensor:
+    roundings = kernel_selection.ROUNDINGS.get(number)
+    if roundings is None:
+        raise RuntimeError("the format that a compiled rounding was made for is gone; compile the function again")
+    return quantize(roundings[mode, random_bits, variant, x.dtype], x.detach(), seed, None, axis)
+
+
+def _straight_through(ctx: Any, gradient: torch.Tensor) -> tuple:
+    return gradient, None, None, None, None, None, None
+
+
+def _of_each_example(info: Any, in_dims: tuple, x: torch.Tensor, *how: Any) -> tuple[torch.Tensor, int]:
+    batch = x.movedim(in_dims[0], 0)
+    return torch.stack([torch.ops.lplab.quantize(each, *how) for each in batch]), 0
+
+
+LIBRARY.impl("quantize", _operator, "CompositeExplicitAutograd")
+torch.library.register_fake("lplab::quantize", lambda x, *how: shape_of_rounded(x), lib=LIBRARY)
+torch.library.register_autograd("lplab::quantize", _straight_through, lib=LIBRARY)
+torch.library.register_vmap("lplab::quantize", _of_each_example, lib=LIBRARY)
+
+
 def _without_memory(
     ready: Any,
     x: torch.Tensor,
@@ -169,6 +206,13 @@ def _quantize(ready: Any, x: torch.Tensor, seed: int, out: torch.Tensor | None, 
     check_strided(x)
     work = torch.float64 if x.dtype == torch.float64 else torch.float32
     x = x.resolve_neg()  # views such as z.conj().imag have a sign flag that is not in memory
+    if gpu.serves(x.device):
+        from lplab.formats.gpu import launch
+
+        source = x.contiguous()
+        target = _target(out, source)
+        if launch.quantize(ready.spec, ready.rounding, source, target, seed, axis):
+            return _deliver(target, out)
     if ready.block_size > 1:
         rows, undo = as_rows(torch, x.to(work), axis)
         rows = rows.contiguous()
@@ -181,10 +225,13 @@ def _quantize(ready: Any, x: torch.Tensor, seed: int, out: torch.Tensor | None, 
         target = _target(out, flat)
         _run(ready, flat, target, seed)
         result = target.reshape(x.shape)
-    if out is not None and target.data_ptr() == out.data_ptr():
-        return out
-    if out is None:
-        return result.to(x.dtype)
+    return result.to(x.dtype) if out is None else _deliver(result, out)
+
+
+def _deliver(result: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
+    """The result, in ``out`` if there is one."""
+    if out is None or result.data_ptr() == out.data_ptr():
+        return result if out is None else out
     with torch.no_grad():
         return out.copy_(result)
 

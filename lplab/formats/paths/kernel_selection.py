@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
+from weakref import WeakValueDictionary
 
 from lplab.formats.paths import table_rules
 from lplab.formats.paths.rules import FLOAT_LAYOUTS, block_rule, grid_rule
@@ -22,6 +23,7 @@ from lplab.formats.rounding_spec import BlockSpec, Grid, Table
 MIN_COMPILED_SIZE = 2**15  # elements of one array from which on a loop is loaded
 MIN_ELEMENTS_BEFORE_LOADING = 2**18  # elements of many arrays
 MAX_COUNTED_LOOPS = 4096
+ROUNDINGS: WeakValueDictionary[int, Any] = WeakValueDictionary()  # by number, for an operator, which takes numbers
 _loaded_loops: set[Hashable] = set()  # loops that this process has used; only speed depends on it
 _counts: Counter[Hashable] = Counter()  # elements that each of the other loops could have rounded so far
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lplab.formats import Format, Rounding, apply, counter_rng, tensors
+from lplab.formats import Format, Rounding, apply, counter_rng, gpu, tensors
 from lplab.formats.paths import kernel_selection, table_rules
 from lplab.formats.threads import MIN_ELEMENTS_TO_SHARE
 
@@ -86,6 +86,7 @@ class DualRounding:
     def __init__(self, first: Any, second: Any, rounding: Rounding) -> None:
         self._ready = prepared(first, rounding), prepared(second, rounding)
         rules = [table_rules.table_rule(format.rounding_spec, rounding) for format in (first, second)]
+        self._specs, self._rounding = (first.rounding_spec, second.rounding_spec), rounding
         self._powers = [rule.constants for rule in rules if rule is not None and rule.word == "power"]
         self._is_loaded = False
 
@@ -97,6 +98,8 @@ class DualRounding:
         None where that is no faster than one after the other: no loop is loaded, or several threads share the work.
         """
         count = x.numel()
+        if gpu.serves(x.device) and x.dtype == torch.float32 and not x.is_neg() and len(self._powers) == 2:
+            return self._on_gpu(x, into)
         if not self._is_loaded:  # both are asked: each counts the numbers that it could have rounded
             self._is_loaded = len(self._powers) == 2 and _fits(x) and all(r.is_ready(count) for r in self._ready)
         is_ready = self._is_loaded and kernel_selection.available() and _fits(x)
@@ -106,6 +109,13 @@ class DualRounding:
         x = _in_order(x, first)
         largest = _two_powers()(x.data_ptr(), first.data_ptr(), second.data_ptr(), count, *self._powers)
         return first, second, largest
+
+    def _on_gpu(self, x: Tensor, into: Any) -> tuple[Tensor, Tensor, float] | None:
+        from lplab.formats.gpu import launch
+
+        first, second = into or (torch.empty_like(x), torch.empty_like(x))
+        largest = launch.round_twice(self._specs, self._rounding, _in_order(x, first), first, second)
+        return None if largest is None else (first, second, largest)
 
 
 @cache
