@@ -20,7 +20,14 @@ from numba import njit
 
 from lplab.arithmetic import accumulation
 from lplab.formats import words
-from lplab.formats.paths.numba_compile import compile_loop, narrowed_words, use_wide_vectors, words_for, words_stamp
+from lplab.formats.paths.numba_compile import (
+    compile_loop,
+    narrowed_words,
+    use_wide_vectors,
+    use_wide_vectors_on_integers,
+    words_for,
+    words_stamp,
+)
 
 LINE = 64  # bytes of a cache line, and of the widest vector
 DEPTH = 256  # steps in k done for all rows before the next steps
@@ -204,7 +211,7 @@ def bit_range_loop() -> Callable:
     names = {"last_bit": accumulation_for("float32", ("nearest_sum", ()))["last_bit"]}
 
     def loop(x):
-        use_wide_vectors()
+        use_wide_vectors_on_integers()
         fewest, least, most, largest = I(24), I(1000), I(-1000), I(0)
         for i in range(x.size):
             magnitude = I(x[i] & MAGNITUDE)

@@ -142,3 +142,17 @@ def use_wide_vectors(context):
         return context.get_dummy_value()
 
     return types.none(), attribute
+
+
+@intrinsic
+def use_wide_vectors_on_integers(context):
+    """Let the function use wide vector registers, as :func:`use_wide_vectors` does, for patterns and integers.
+
+    Such numbers are never subnormal. What LLVM learns of subnormal numbers would cost the loop its vectors.
+    """
+
+    def attribute(context, builder, signature, args):
+        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+        return context.get_dummy_value()
+
+    return types.none(), attribute
