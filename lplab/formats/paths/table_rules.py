@@ -66,7 +66,7 @@ def _power_rule(cuts: np.ndarray, patterns: np.ndarray, negative_zero: bool) -> 
 
 @lru_cache(maxsize=64)
 def lookup_arguments(table: Table, rounding: Rounding) -> tuple[np.uint32, np.ndarray, np.ndarray] | None:
-    """What :func:`lplab.formats.paths.numba_kernels.table_loop` looks up: how many lower bits there are, the cuts and the results.
+    """How many lower bits there are, the cuts and the results that ``numba_kernels.table_loop`` looks up.
 
     ``cuts`` (uint32 [n]) has for each value of the upper bits from which lower bits on the second result holds;
     ``results`` (int32 [2n]) has the patterns of both. As few upper bits as possible are used, so that all stays in the
