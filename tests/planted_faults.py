@@ -134,7 +134,7 @@ ARITHMETIC = (
         "sums[j] = F(0)",
         "sums[j] = F(sums[j])",
         "The register of a chunk is not set to zero before the next chunk, in the compiled loop.",
-        ("tests/arithmetic/test_reference.py", "tests/arithmetic/test_paths.py"),
+        ("tests/arithmetic/test_reference_sums.py", "tests/arithmetic/test_paths.py"),
     ),
     Fault(
         "overflow_side",

@@ -126,8 +126,9 @@ def _rule(
     if not serves:
         return None
     rule = grid_rule(grid, rounding, real)
-    in_reach = nearest and pushes and rule is not None and rule.word != "evenly_spaced"
-    return (sum_rule(grid, rounding, real, in_range=False) if in_reach else None) or rule
+    if nearest and pushes and rule is not None and rule.word != "evenly_spaced":
+        return sum_rule(grid, rounding, real, in_range=False) or rule
+    return rule
 
 
 def _word_of(rule: Rule) -> tuple[str, tuple]:

@@ -1,7 +1,7 @@
 """The steps of a matrix product in a format: check the operands, bring them to [batch, rows, length], choose a kernel.
 
 A compiled loop computes the product, or whole-array operations where no loop serves. The choice never changes a bit.
-:mod:`lplab.arithmetic.products` has the public functions, :mod:`lplab.arithmetic.tensors` those for torch tensors.
+Public functions: :mod:`lplab.arithmetic.products`; for torch tensors: :mod:`lplab.arithmetic.torch_products`.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def sum(
         The same kind and dtype as x, without the axis; for a list a number or a float64 array.
 
     Raises:
-        As :func:`lplab.arithmetic.matmul`.
+        TypeError, ValueError: as :func:`lplab.arithmetic.matmul`; an axis that x does not have.
 
     >>> sum([1.0] * 5000, "dlfloat16"), sum([1.0] * 5000, "dlfloat16", chunk=64)
     (1024.0, 5000.0)
@@ -64,6 +64,9 @@ def pairwise_sum(
         format: a format or its name.
         rounding: as in ``Format.quantize``.
 
+    Returns:
+        The same kind and dtype as x, without the axis; for a list a number or a float64 array.
+
     >>> pairwise_sum([1.0] * 5000, "dlfloat16")
     5000.0
     """
@@ -73,8 +76,13 @@ def pairwise_sum(
 def kahan_sum(x: Any, format: Any, axis: int | None = None, *, rounding: Any = "nearest_even", seed: Any = None) -> Any:
     """The sum with Kahan's compensation (1965): a second register holds the rounding error of the first.
 
-    Four operations a number, each rounded to the format: y = x − c; t = s + y; c = (t − s) − y; s = t. Arguments as
-    in :func:`pairwise_sum`.
+    Four operations a number, each rounded to the format: y = x − c; t = s + y; c = (t − s) − y; s = t.
+
+    Args:
+        x, format, axis, rounding, seed: as in :func:`pairwise_sum`.
+
+    Returns:
+        The same kind and dtype as x, without the axis; for a list a number or a float64 array.
 
     >>> kahan_sum([1.0] * 5000, "dlfloat16")
     5000.0
@@ -94,9 +102,9 @@ def _sum_axis(algorithm: Any, x: Any, fmt: Any, axis: int | None, rounding: Any,
             return algorithm(xp, gemm.as_float64(xp, lines), fmt, rounding, number)
 
     if inputs.is_torch(lines):
-        from lplab.arithmetic import tensors
+        from lplab.arithmetic import torch_products
 
-        return _deliver(tensors.sum_of(lines, work), shape, x)
+        return _deliver(torch_products.sum_of(lines, work), shape, x)
     return _deliver(work(np, lines).astype(lines.dtype.newbyteorder("="), copy=False), shape, x)
 
 

@@ -97,7 +97,7 @@ class Format(ABC):
         random_bits: int = 16,
         variant: str = "C",
     ) -> Any:
-        """Round x to values of this format.
+        """Round x to values of this format; with ``rounding="stochastic"`` this is the ``stochastic_round`` of lab 02.
 
         Args:
             x: numpy array or torch tensor (CPU or CUDA) of float16, bfloat16, float32 or float64, of any shape,

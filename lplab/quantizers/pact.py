@@ -78,9 +78,8 @@ def pact_backward(x: Any, alpha: float, gradient: Any) -> tuple[Any, Any]:
 
 
 def _clip(xp: Any, x: Any, alpha: float) -> Any:
-    """The clip, at least MIN_ALPHA, as a 0-d array in the dtype of x."""
-    value = max(check_positive("alpha", alpha), MIN_ALPHA)
-    return np.asarray(value, x.dtype) if xp is np else x.new_full((), value)
+    """The clip, at least MIN_ALPHA, as an array without dimensions in the dtype of x."""
+    return array_inputs.number_like(xp, x, max(check_positive("alpha", alpha), MIN_ALPHA))
 
 
 def pact_penalty(alpha: Any, weight_decay: float) -> Any:

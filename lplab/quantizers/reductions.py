@@ -91,7 +91,7 @@ def clip_mask(x: np.ndarray, bound: float, signed: bool) -> np.ndarray:
     edge = np.float32(bound)
     if is_served(("sides", signed), x.size):
         sides = np.empty(x.shape, np.int8)
-        loops().clip_mask_loop(signed)(x, sides, edge)
+        loops().clip_mask_loop(clip_sides, signed)(x, sides, edge)
         return sides
     return np.select(clip_sides(x, edge, signed), [0, 1, -1], 2).astype(np.int8)
 

@@ -91,18 +91,22 @@ def sawb_loop(formula: Callable, limits: Callable) -> Callable:
 
 
 @cache
-def clip_mask_loop(signed: bool) -> Callable:
-    """The loop behind :func:`lplab.quantizers.reductions.clip_mask`, from float32 [n] into int8 [n]."""
-    I, ZERO = np.int32, np.float32(0)  # noqa: E741
+def clip_mask_loop(rule: Callable, signed: bool) -> Callable:
+    """The loop behind :func:`lplab.quantizers.reductions.clip_mask`, from float32 [n] into int8 [n].
+
+    Args:
+        rule: ``clip_sides`` of that module.
+        signed: whether the lower bound is that of signed numbers.
+    """
+    I = np.int32  # noqa: E741
 
     def loop(x, sides, bound):
         use_wide_vectors()
         for j in range(x.size):
-            below = x[j] <= -bound if signed else False
-            neither = x[j] != x[j] if signed else not x[j] >= ZERO
-            sides[j] = I(2) if neither else I(I(x[j] >= bound) - I(below))
+            inside, above, below = clip_sides(x[j], bound, signed)
+            sides[j] = I(0) if inside else I(1) if above else I(-1) if below else I(2)
 
-    return compile_loop(loop)
+    return _compile(loop, (rule,))
 
 
 @cache

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lplab import formats as F
-from lplab.arithmetic import Accumulator, array_sums, compiled_sums, exactness, gemm, reference
+from lplab.arithmetic import Accumulator, array_sums, compiled_sums, exactness, gemm, reference_sums
 from lplab.arithmetic.exactness import bit_range_of
 from lplab.formats import Rounding
-from lplab.formats.paths.rules import grid_rule
+from lplab.formats.paths import array_kernels
+from lplab.formats.paths.rules import FLOAT_LAYOUTS, grid_rule, sum_rule
 from tests.kinds import in_turn, slow
 
 from .operands import KINDS, assert_same, operand
@@ -64,7 +65,7 @@ def test_all_paths_agree_with_the_reference(accumulator):
         for other in (kind, "fp8"):
             a, b = operand(kind, (3, 13), rng), operand(other, (13, 2), rng)
             with np.errstate(all="ignore"):
-                want = reference.matmul(a.astype(float), b.astype(float), accumulator, seed=5)
+                want = reference_sums.matmul(a.astype(float), b.astype(float), accumulator, seed=5)
                 assert_same(by_arrays(a, b, accumulator, 5), want)
             if kind in loops:
                 assert_same(compiled(a, b, accumulator, 5), want)
@@ -87,7 +88,7 @@ def test_random_products(seed, kind, other, chunk):
     for name in ("dlfloat16", "fp16", "e5m2"):
         accumulator = Accumulator(name, chunk=chunk)
         with np.errstate(all="ignore"):
-            want = reference.matmul(a.astype(float), b.astype(float), accumulator)
+            want = reference_sums.matmul(a.astype(float), b.astype(float), accumulator)
             assert_same(by_arrays(a, b, accumulator), want)
         assert_same(compiled(a, b, accumulator), want)
 
@@ -150,7 +151,7 @@ def test_batches_and_their_stochastic_elements():
     )
     one_by_one = [
         [
-            reference.dot(
+            reference_sums.dot(
                 wide_a[n, i].astype(float), wide_b[n, :, j].astype(float), accumulator, 9, (n * 3 + i) * 5 + j
             )
             for i in range(3)
@@ -184,3 +185,28 @@ def test_special_cases_of_bit_ranges():
     assert not bit_range_of(np.array([np.inf, 1.0])).finite
     assert bit_range_of(np.array([5e-324])).low == -1074
     assert exactness.BitRange(1, 0, 3).times(exactness.BitRange(53, -5, 4)) == exactness.BitRange(53, -5, 7)
+
+
+# -- the words of sums ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["nearest_even", "nearest_away"])
+@pytest.mark.parametrize("name", ["dlfloat16", "fp16", "e4m3fn", "e5m2", "hfp8_backward", "q8.8", "int8"])
+@pytest.mark.parametrize("real", ["float32", "float64"])
+def test_a_sum_is_rounded_as_any_number_is(real, name, mode):
+    """Ties, numbers beyond the largest, subnormal ones, zeros of both signs, infinity and NaN."""
+    fmt, layout = F.get(name), FLOAT_LAYOUTS[real]
+    grid = np.unique(np.concatenate([fmt.codebook(), [0.0]]))
+    grid = grid[np.isfinite(grid)]
+    middles = (grid[1:] + grid[:-1]) / 2
+    near = np.concatenate([middles, np.nextafter(middles, np.inf), middles * (1 + 2.0**-20)])
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.1 * grid[-1], 1.1 * grid[0], 3 * grid[-1], 3 * grid[0]]
+    x = np.concatenate([grid, near, special]).astype(real)
+    rule = sum_rule(fmt.rounding_spec, Rounding(mode), real, in_range=False)
+    word = array_kernels.words_for(np, real, **dict(rule.flags))[rule.word]
+    with np.errstate(all="ignore"):
+        assert_same(word(x.view(layout.integer), *rule.constants).view(real), fmt.quantize(x, mode))
+    inside = x[(np.abs(x) <= grid[-1] / 2) & (np.abs(x) >= 2.0 ** (fmt.rounding_spec.min_exponent + 1))]
+    rule = sum_rule(fmt.rounding_spec, Rounding(mode), real, in_range=True)
+    word = array_kernels.words_for(np, real, **dict(rule.flags))[rule.word]
+    assert_same(word(inside.view(layout.integer), *rule.constants).view(real), fmt.quantize(inside, mode))

@@ -22,9 +22,8 @@ MAX_COMPARISONS = 8  # up to so many magnitudes comparisons are faster than a lo
 def table_rule(table: RoundingSpec, rounding: Rounding) -> Rule | None:
     """How float32 is rounded to a table of few magnitudes that treats both signs alike; None for all else.
 
-    >>> from lplab.formats import CodebookFormat, get
-    >>> radix4, signs = get("radix4_fp4_even"), CodebookFormat((-1.0, 0.0, 1.0))
-    >>> [table_rule(fmt.rounding_spec, Rounding()).word for fmt in (radix4, signs)]
+    >>> from lplab.formats import LogFormat
+    >>> [table_rule(LogFormat(4, 0).rounding_spec, Rounding(mode)).word for mode in ("toward_zero", "nearest_even")]
     ['power', 'compared']
     """
     if not isinstance(table, Table) or rounding.is_stochastic:

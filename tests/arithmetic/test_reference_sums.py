@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lplab import formats as F
-from lplab.arithmetic import Accumulator, compiled_sums, matmul, reference, rng_streams
+from lplab.arithmetic import Accumulator, compiled_sums, matmul, reference_sums, rng_streams
 from lplab.arithmetic import dot as dot_product
 from lplab.formats import counter_rng
 from lplab.formats.paths.kernel_selection import without_compiled_loops
@@ -58,7 +58,7 @@ def test_against_rationals(name, mode):
         for chunk, fma in ((None, True), (3, True), (None, False)):
             x, y = (operand(kind, (8,), rng).astype(float) / (1 if kind != "spread" else 2.0**30) for _ in range(2))
             accumulator = Accumulator(name, chunk=chunk, rounding=mode, fma=fma)
-            got = reference.dot(x, y, accumulator)
+            got = reference_sums.dot(x, y, accumulator)
             if np.isfinite(got):
                 assert Fraction(got) == dot(x.tolist(), y.tolist(), name, mode, chunk, fma)
 
@@ -70,7 +70,7 @@ def test_against_rationals(name, mode):
 )
 def test_any_finite_numbers(pairs, mode, name):
     x, y = (list(column) for column in zip(*pairs, strict=True))
-    got = reference.dot(np.array(x), np.array(y), Accumulator(name, rounding=mode))
+    got = reference_sums.dot(np.array(x), np.array(y), Accumulator(name, rounding=mode))
     if np.isfinite(got):
         assert Fraction(got) == dot(x, y, name, mode, None, True)
 
@@ -78,7 +78,7 @@ def test_any_finite_numbers(pairs, mode, name):
 @given(st.fractions().filter(bool), st.integers(-60, 60))
 def test_to_odd_is_a_neighbour_and_odd(number, shift):
     number = number * Fraction(2) ** shift
-    odd = reference.to_odd(number)
+    odd = reference_sums.to_odd(number)
     if Fraction(odd) != number:
         assert np.float64(odd).view(np.int64) & 1
         inward = np.nextafter(odd, np.inf if Fraction(odd) < number else -np.inf)
@@ -97,7 +97,7 @@ def test_to_odd_is_a_neighbour_and_odd(number, shift):
     (1.0, -1.0, 1.0, 0.0),
 ])  # fmt: skip
 def test_special_values(total, x, y, expected):
-    got = reference.fused(total, x, y)
+    got = reference_sums.fused(total, x, y)
     assert (np.isnan(got) and np.isnan(expected)) or (got == expected and np.signbit(got) == np.signbit(expected))
 
 
