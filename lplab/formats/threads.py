@@ -20,7 +20,7 @@ _pools: dict[int, Any] = {}
 
 
 def default_threads() -> int:
-    """torch's thread count if torch is loaded; else ``OMP_NUM_THREADS``, or the processors available to this process."""
+    """torch's thread count if torch is loaded; else ``OMP_NUM_THREADS``, or the processors this process may use."""
     torch = sys.modules.get("torch")
     if torch is not None:
         return int(torch.get_num_threads())
