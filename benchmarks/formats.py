@@ -233,6 +233,8 @@ def main() -> int:
     parser.add_argument("--json", metavar="FILE", help="write the results there, too")
     options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"  # lplab and PyTorch share large arrays among threads otherwise
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
     repetitions = 5 if options.quick else 15
     x = samples()
     out = np.empty_like(x)
