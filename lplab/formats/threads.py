@@ -20,10 +20,13 @@ _pools: dict[int, Any] = {}
 
 
 def default_threads() -> int:
-    """torch's thread count if torch is loaded, else the number of processors available to this process."""
+    """torch's thread count if torch is loaded; else ``OMP_NUM_THREADS``, or the processors this process may use."""
     torch = sys.modules.get("torch")
     if torch is not None:
         return int(torch.get_num_threads())
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    if wanted.isdigit() and int(wanted) > 0:
+        return int(wanted)
     allowed = getattr(os, "sched_getaffinity", None)
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 

@@ -22,9 +22,8 @@ MAX_COMPARISONS = 8  # up to so many magnitudes comparisons are faster than a lo
 def table_rule(table: RoundingSpec, rounding: Rounding) -> Rule | None:
     """How float32 is rounded to a table of few magnitudes that treats both signs alike; None for all else.
 
-    >>> from lplab.formats import CodebookFormat, get
-    >>> radix4, signs = get("radix4_fp4_even"), CodebookFormat((-1.0, 0.0, 1.0))
-    >>> [table_rule(fmt.rounding_spec, Rounding()).word for fmt in (radix4, signs)]
+    >>> from lplab.formats import LogFormat
+    >>> [table_rule(LogFormat(4, 0).rounding_spec, Rounding(mode)).word for mode in ("toward_zero", "nearest_even")]
     ['power', 'compared']
     """
     if not isinstance(table, Table) or rounding.is_stochastic:
@@ -66,7 +65,7 @@ def _power_rule(cuts: np.ndarray, patterns: np.ndarray, negative_zero: bool) -> 
 
 @lru_cache(maxsize=64)
 def lookup_arguments(table: Table, rounding: Rounding) -> tuple[np.uint32, np.ndarray, np.ndarray] | None:
-    """What :func:`numba_kernels.lookup_loop` looks up: how many lower bits there are, the cuts and the results.
+    """How many lower bits there are, the cuts and the results that ``numba_kernels.table_loop`` looks up.
 
     ``cuts`` (uint32 [n]) has for each value of the upper bits from which lower bits on the second result holds;
     ``results`` (int32 [2n]) has the patterns of both. As few upper bits as possible are used, so that all stays in the
