@@ -141,15 +141,22 @@ def constants(grid: Grid, rounding: Rounding, real: str) -> GridConstants:
     bounds = grid.bound(False), grid.bound(True)
     results = *bounds, *(overflow_result(grid, rounding, sign) for sign in (False, True))
     results = *results, grid.infinite(False), grid.infinite(True)
+    patterns = (word.pattern(magnitude) & ~word.sign_bit for magnitude in results)
+    highest, lowest, above, below, infinity, minus_infinity = patterns
     return GridConstants(
-        cut,
-        min(word.pattern(4 * max(grid.highest, -grid.lowest)), word.infinity - 1),
-        (grid.min_exponent + word.bias) << fraction_bits,
-        m << fraction_bits,
-        2 * word.bias << fraction_bits,
-        word.pattern(2.0**-cut if rounding_strategy(grid, word) == "pattern" else units),
-        grid.parity - word.bias,
-        *(word.pattern(magnitude) & ~word.sign_bit for magnitude in results),
+        cut=cut,
+        cap=min(word.pattern(4 * max(grid.highest, -grid.lowest)), word.infinity - 1),
+        least=(grid.min_exponent + word.bias) << fraction_bits,
+        shift=m << fraction_bits,
+        inverse=2 * word.bias << fraction_bits,
+        from_integer=word.pattern(2.0**-cut if rounding_strategy(grid, word) == "pattern" else units),
+        parity=grid.parity - word.bias,
+        highest=highest,
+        lowest=lowest,
+        above=above,
+        below=below,
+        infinity=infinity,
+        minus_infinity=minus_infinity,
         smallest=word.pattern(grid.smallest),
         negative_zero=int(grid.negative_zero),
         levels=word.pattern(2.0**rounding.random_bits),
