@@ -82,10 +82,10 @@ def round_twice(
 
 @lru_cache(maxsize=64)
 def _twice(first: Table, second: Table, rounding: Rounding, device: torch.device) -> tuple[Any, Tensor, Tensor] | None:
-    rule, more = _table_rule(first, rounding), _table_rule(second, rounding)
-    if rule is None or more is None:
+    found, more_found = _table_rule(first, rounding), _table_rule(second, rounding)
+    if found is None or more_found is None:
         return None
-    (flags, constants), (more_flags, more_constants) = rule, more
+    (flags, constants), (more_flags, more_constants) = found, more_found
     again = compiler.namespace("float32", **more_flags)["applied"]
     kernel = compiler.namespace("float32", **flags, applied_again=again)["two_roundings"]
     return kernel, on_device(constants, "float32", device), on_device(more_constants, "float32", device)
