@@ -402,14 +402,6 @@ DATA = (
         ("tests/datasets/test_downloads.py",),
     ),
     Fault(
-        "values_look_like_keys",
-        "lplab/datasets/synthetic.py",
-        "answers = keys + generator.integers(0, values, (count, pairs))",
-        "answers = pairs + generator.integers(0, values, (count, pairs))",
-        "Values to be recalled have the same symbols as some of the keys.",
-        ("tests/datasets/test_synthetic.py", "tests/datasets/test_bundled.py"),
-    ),
-    Fault(
         "captured_steps_as_text",
         "lplab/datasets/captured_tensors.py",
         'tuple(sorted(int(step.removeprefix("step")) for step in self._parts(1)))',
@@ -427,7 +419,7 @@ DATA = (
     ),
     Fault(
         "empty_bins_are_free",
-        "lplab/recordings/adacomp.py",
+        "lplab/recordings/adacomp_runs.py",
         "HEADER + (sent + empty) * width",
         "HEADER + sent * width",
         "Bytes of bins that send nothing are left out of the rate.",
@@ -723,7 +715,7 @@ HARDWARE = (
     ),
     Fault(
         "folded_ranks_send_more",
-        "lplab/hardware/collectives.py",
+        "lplab/hardware/network/all_reduce_algorithms.py",
         "return 2 * _others(power) + left",
         "return 2 * _others(power) + 2 * left",
         "Halving-doubling sends a left-over rank's buffer twice.",
@@ -731,7 +723,7 @@ HARDWARE = (
     ),
     Fault(
         "broadcast_steps",
-        "lplab/hardware/network.py",
+        "lplab/hardware/network/collective_times.py",
         "steps = log2_ceil(p) + p - 1",
         "steps = log2_ceil(p) + p",
         "Scatter and all-gather of a broadcast take one step too many.",
@@ -763,7 +755,7 @@ HARDWARE = (
     ),
     Fault(
         "radio_up_for_down",
-        "lplab/hardware/footprint/rounds.py",
+        "lplab/hardware/footprint/federated_rounds.py",
         "down * radio.down_watts, up * radio.up_watts",
         "down * radio.up_watts, up * radio.down_watts",
         "Watts of receiving and of sending are swapped.",
@@ -790,7 +782,7 @@ HARDWARE = (
 CLAIMS = (
     Fault(
         "any_finding_will_do",
-        "lplab/claims/framework/verdict.py",
+        "lplab/claims/framework/claim_verdict.py",
         "word = SHOWN if all(finding.holds for finding in findings) else NOT_SHOWN",
         "word = SHOWN if any(finding.holds for finding in findings) else NOT_SHOWN",
         "A claim counts as shown if one of its criteria holds.",
@@ -798,7 +790,7 @@ CLAIMS = (
     ),
     Fault(
         "a_reason_is_enough",
-        "lplab/claims/framework/verdict.py",
+        "lplab/claims/framework/claim_verdict.py",
         "if word == NOT_SHOWN and foreseen and foreseen.holds:",
         "if foreseen and foreseen.holds:",
         "A reason why a claim might not show turns one that shows into one that does not.",
@@ -806,7 +798,7 @@ CLAIMS = (
     ),
     Fault(
         "noise_of_the_other",
-        "lplab/claims/framework/compare.py",
+        "lplab/claims/framework/seed_comparisons.py",
         "return gap / max(seed_range(baseline), 1e-12)",
         "return gap / max(seed_range(values), 1e-12)",
         "Differences are measured in the noise of the tested point instead of the baseline's.",
@@ -878,7 +870,7 @@ CLAIMS = (
     ),
     Fault(
         "percent_as_share",
-        "lplab/claims/published_numbers/published.py",
+        "lplab/claims/published_numbers/published_number.py",
         "gap <= size * self.tolerance / 100 * (1 + ROUNDING)",
         "gap <= size * self.tolerance * (1 + ROUNDING)",
         "A tolerance of 1 % allows a value to be twice as large.",
@@ -921,7 +913,7 @@ FIGURES = (
     ),
     Fault(
         "zeros_kept_twice",
-        "lplab/figures/magnitudes.py",
+        "lplab/figures/magnitude_histogram.py",
         "kept = n.exact - n.zero + n.rounded - below_normal",
         "kept = n.exact + n.rounded - below_normal",
         "Zeros are counted among the normal numbers of a histogram.",

@@ -72,13 +72,14 @@ import numpy as np
 from lplab import figures
 from lplab import formats as F
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult
+from lplab.claims.framework.results import CheckResult
 from lplab.compression import arrays
 from lplab.compression.compressor import AllReduce, Compressor, Transfer, divided
 from lplab.exercises.model.exercise import Example, Exercise, mistake
 from lplab.exercises.model.forms import Number
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.fields import Choice, State, control
+from lplab.widgets.fields import Choice, ExplorerState, control
+from lplab.widgets.mechanisms import Mechanism
 """
 
 
@@ -92,7 +93,7 @@ def added(request, monkeypatch, tmp_path):
 
 
 def test_every_example_has_at_most_ten_lines_and_a_test():
-    subjects = ["format", "recipe", "compressor", "chip", "figure", "explorer", "exercise", "claim"]
+    subjects = ["format", "recipe", "compressor", "chip", "figure", "explorer", "mechanism", "exercise", "claim"]
     lines = {subject: len([line for line in code.splitlines() if line.strip()]) for subject, code in EXAMPLES.items()}
     assert list(lines) == subjects and max(lines.values()) <= 10, lines
     assert all(f"test_add_{subject}" in globals() for subject in subjects)
@@ -163,6 +164,15 @@ def test_add_explorer(added):
     assert explorer.position.format == "e3m2" and "has 63 different values" in explorer.summary.value
     with pytest.raises(ValueError, match="unknown format .e9m9.; allowed: e2m1"):
         added.GridState(format="e9m9")
+
+
+def test_add_mechanism(added):
+    from lplab.widgets.mechanisms import MechanismView
+
+    view = MechanismView(added.MECHANISM)
+    assert view.content["data"] == {"numbers": [0, 0.5, 1, 1.5, 2, 3, 4, 6]}
+    assert view.content["todo"] == 'Drag the <b class="orange">number</b> to the right.'
+    assert "octaves" in view.content["name"] and "class Stage" in view._esm
 
 
 def test_add_exercise(added):

@@ -69,7 +69,7 @@ COMMANDS = {  # what a page tells to install, and what it tells to do then
     "learners": ("torch", ["-c", imports(*blocks("docs/learners.md"))]),
     "compress_training": ("torch", ["-c", imports(*blocks("docs/compress_training.md"))]),
     "clusters, energy": ("energy", ["-c", "import codecarbon"]),
-    "measure_claims, a cluster": ("cluster,lab", ["-c", "import distributed, lplab.claims.framework.cluster"]),
+    "measure_claims, a cluster": ("cluster,lab", ["-c", "import distributed, lplab.claims.framework.dask_cluster"]),
     "outside_models": ("torch,outside", ["-c", imports(*blocks("docs/outside_models.md"))]),
     "teaching, a container": ("course", [*LPLAB, "grade", ".", "--out", "marks"]),
     "teaching, a cluster": ("cluster,course", ["-c", "import distributed, lplab.exercises.isolation.processes"]),

@@ -93,7 +93,7 @@ def run_settings(args: argparse.Namespace) -> int:
 
 
 def run_list(args: argparse.Namespace) -> int:
-    """Print id, budget, verdict and title of every claim."""
+    """Print id, budget, verdict and title of every claim, and what was found in a few words."""
     from lplab import claims
 
     records = rows(selected_claims([]), check_folder(args.folder))
@@ -103,6 +103,8 @@ def run_list(args: argparse.Namespace) -> int:
     width, words = max(map(len, claims.names())), max(len(record["verdict"]) for record in records)
     for record in records:
         print(f"{record['claim']:<{width}}  {record['budget']:<5}  {record['verdict']:<{words}}  {record['title']}")
+        if record["badge"]:
+            print(f"{'':<{width}}  {record['badge']}")
     return 0
 
 

@@ -13,7 +13,7 @@ from IPython.display import display
 from lplab import figures, widgets
 from lplab.exercises import notebook, progress
 from lplab.exercises.checks.verdict import Verdict
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.exercises.model.exercise import Exercise
 from lplab.widgets.controls import ControlGroup, line, set_text, show_errors
 
@@ -22,8 +22,8 @@ SIGNS = {"passed": "✓", "failed": "✗", "not yet": "…"}
 
 def show(verdict: Verdict) -> None:
     """Display a verdict: a widget where there is a front end, the plain text anywhere else."""
-    bundle = CheckView(verdict)._repr_mimebundle_()
-    display({**bundle, "text/plain": verdict.text}, raw=True)
+    view = {"version_major": 2, "version_minor": 0, "model_id": CheckView(verdict).model_id}
+    display({"application/vnd.jupyter.widget-view+json": view, "text/plain": verdict.text}, raw=True)
 
 
 class CheckView(ipywidgets.VBox):
@@ -35,7 +35,7 @@ class CheckView(ipywidgets.VBox):
     """
 
     def __init__(self, verdict: Verdict) -> None:
-        self.exercise = catalogue.get(verdict.exercise)
+        self.exercise = exercise_catalogue.get(verdict.exercise)
         self.message = ipywidgets.HTML(message_html(verdict))
         self.figure = number_line_figure(self.exercise, verdict)
         self.opened = ipywidgets.HTML("")

@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING
 from lplab.figures.verdict_rows import figure_html, legend_html
 
 if TYPE_CHECKING:
-    from lplab.claims import CheckResult, Claim, Stored, Verdict
+    from lplab.claims import CheckResult, Claim, ClaimVerdict, Stored
 
-WORDS = 60  # of a card as plain text, at most
+WORDS = 80  # of a card as plain text, at most
 CONFIRMED = ("✓ so it is", "✗ not so")
 MARKS = {"undecided": "? "}  # before a word that has none
 SIGNS = {  # a sign beside the words of a verdict, and the colour of its edge
     "holds here": ("✓", "#009E73"),
     "does not show here": ("✗", "#D55E00"),
-    "holds for the unit only": ("◐", "#0072B2"),
+    "holds in part": ("◐", "#0072B2"),
+    "holds for the unit only": ("△", "#0072B2"),
+    "undecided here": ("?", "#7F7F7F"),
     "does not show here, and the paper says why": ("○", "#CC79A7"),
     "cannot be tested in miniature": ("–", "#7F7F7F"),
     "not measured yet": ("…", "#7F7F7F"),
@@ -39,8 +41,8 @@ STYLE = f"""
 .lplab-card blockquote {{ padding: 0 0 0 12px; border-left: 2px solid {FAINT}; color: inherit; font-size: 15px; }}
 .lplab-card cite {{ display: block; font-style: normal; font-size: 12px; margin-top: 2px; opacity: .85; }}
 .lplab-card .lplab-title {{ font-size: 16px; font-weight: 600; margin: 0 0 8px; }}
-.lplab-card .lplab-word {{ display: inline-block; font-weight: 600; border: 1px solid {FAINT}; border-radius: 12px;
-  padding: 1px 12px; margin: 0 0 10px; }}
+.lplab-card .lplab-word {{ border: 1px solid {FAINT}; border-radius: 6px; padding: 3px 10px; margin: 0 0 10px; }}
+.lplab-card .lplab-word b {{ margin-right: 4px; }}
 .lplab-card .lplab-both {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 270px), 1fr));
   gap: 4px 24px; margin: 0 0 10px; }}
 .lplab-card .lplab-both div div {{ margin: 0 0 2px; }}
@@ -81,7 +83,7 @@ class VerdictCards:
     numbers: tuple[Stored, ...]
 
     def __repr__(self) -> str:
-        """Title, theirs, ours and the verdict of each claim, in at most 60 words a claim."""
+        """Title, theirs, ours and the verdict of each claim, in at most 80 words a claim."""
         return "\n\n".join(map(_text, self.claims, self.numbers))
 
     def _repr_html_(self) -> str:
@@ -102,11 +104,11 @@ def verdict_card(*claim_ids: str, folder: str | Path | None = None) -> VerdictCa
     Raises:
         ValueError: no id, an unknown one, or stored numbers that cannot be read.
 
-    >>> print(verdict_card("ddl_2017"))
-    256 GPUs at 95 % of perfect scaling: with two network ports a node, or with overlap
-    They: 95 % (read), 16 days to 7 hours (read), 88 % for ResNet-101 (recalled); Goyal et al. about …
-    We: 97.5 % on 4, 94.6 % on 16, 93.8 % on 64, 93.3 % on 256 GPUs (two …
-    Verdict: holds here
+    >>> print(verdict_card("patterson_2021"))
+    Five large trainings: energy and carbon from chips, watts, days, building and grid
+    They: 85.7, 232, 24.1, 179, 1,287 MWh; 46.7, 96.4, 4.8, 72.2, 552.1 t
+    We: 85.3, 232.3, 23.9, 178.8, 1,289.4 MWh; 46.5, 96.4, 4.8, 72.1, 553.1 t
+    Verdict: holds here: five energies within 1.5 % · GPT-3's carbon within 1.5 %
     """
     from lplab import claims  # a lab without a card does not load all papers
 
@@ -116,7 +118,7 @@ def verdict_card(*claim_ids: str, folder: str | Path | None = None) -> VerdictCa
     return VerdictCards(chosen, tuple(claims.stored(claim, folder) for claim in chosen))
 
 
-def _ours(claim: Claim, numbers: Stored, verdict: Verdict) -> str:
+def _ours(claim: Claim, numbers: Stored, verdict: ClaimVerdict) -> str:
     if verdict.findings:
         return claim.measured(numbers.results(claim))
     return claim.untestable or f"not yet: {verdict.missing} of {len(claim.keys())} measurements are missing"
@@ -126,11 +128,12 @@ def _text(claim: Claim, numbers: Stored) -> str:
     from lplab.claims import judge
 
     verdict = judge(claim, numbers)
-    room = (WORDS - len(f"{claim.title} They: We: Verdict: {verdict.in_words}".split())) // 2
+    said = f"Verdict: {verdict.in_words}" + f": {verdict.badge}" * bool(verdict.badge)
+    room = (WORDS - len(f"{claim.title} They: We: {said}".split())) // 2
     lines = [claim.title]
-    for who, text in (("They", claim.published), ("We", _ours(claim, numbers, verdict))):
+    for who, text in (("They", without_notes(claim.published)), ("We", _ours(claim, numbers, verdict))):
         lines.append(f"{who}: {shortened(text, room)}")
-    return "\n".join([*lines, f"Verdict: {verdict.in_words}"])
+    return "\n".join([*lines, said])
 
 
 def shortened(text: str, words: int) -> str:
@@ -149,16 +152,41 @@ def card_html(claim: Claim, numbers: Stored) -> str:
 
     verdict = judge(claim, numbers)
     sign, colour = SIGNS[verdict.in_words]
-    ours = "We computed" if claim.modelled else "We measured"
+    word = verdict.in_words + ":" * bool(verdict.badge)
+    theirs, where = parts_of(without_notes(claim.published)), without_notes(claim.where)
     return (
         f'<section class="lplab-card" style="--lplab-verdict:{colour}" aria-label="{escape(claim.title)}">'
         f'<div class="lplab-title" role="heading" aria-level="4">{escape(claim.title)}</div>'
-        f"<blockquote>{escape(claim.statement)}<cite>{escape(claim.paper)}; {escape(claim.where)}</cite></blockquote>"
-        f'<div class="lplab-both">{_numbers_html("They report", claim.published)}'
-        f"{_numbers_html(ours, _ours(claim, numbers, verdict))}</div>"
-        f'<div class="lplab-word"><span aria-hidden="true">{sign}</span> {escape(verdict.in_words)}</div>'
+        f'<div class="lplab-word"><b><span aria-hidden="true">{sign}</span> {escape(word)}</b> '
+        f"{escape(verdict.badge)}</div>"
+        f"<blockquote>{escape(claim.statement)}<cite>{escape(claim.paper)}; {escape(where)}</cite></blockquote>"
+        f'<div class="lplab-both">{_side_html("They report", claim.theirs_on, theirs)}'
+        f"{_side_html(_we(claim), claim.ours_on, _in_front(claim, numbers, verdict))}</div>"
         f"{_figures_html(claim, numbers) if verdict.findings else ''}{_folded_html(claim, numbers, verdict)}</section>"
     )
+
+
+def _we(claim: Claim) -> str:
+    return "We computed" if claim.modelled else "We measured"
+
+
+def _in_front(claim: Claim, numbers: Stored, verdict: ClaimVerdict) -> list[str]:
+    """Our side of a card: numbers in the unit of the published ones, or the rows of the figure, or else a sentence."""
+    if verdict.findings and claim.ours_beside:
+        return parts_of(claim.ours_beside(numbers.results(claim)))
+    return ["the rows below"] if verdict.findings and claim.drawings else [_ours(claim, numbers, verdict)]
+
+
+NOTE = re.compile(r" ?\((?:[^()]*[ ,;])?(?:read|recalled|second-hand)(?:[ ,;:][^()]*)?\)")
+
+
+def without_notes(text: str) -> str:
+    """A published number without the note in brackets how we know it; the note stands in the fold.
+
+    >>> without_notes("95 % (read), 88 % (8 GPUs), 16 days (recalled, not checked)")
+    '95 %, 88 % (8 GPUs), 16 days'
+    """
+    return NOTE.sub("", text)
 
 
 def parts_of(text: str) -> list[str]:
@@ -170,15 +198,20 @@ def parts_of(text: str) -> list[str]:
     return re.split(r"; (?![^()]*\))", text)
 
 
-def _numbers_html(heading: str, text: str) -> str:
-    lines = "".join(f"<div>{escape(part)}</div>" for part in parts_of(text))
-    return f"<div><b>{heading}</b>{lines}</div>"
+def _side_html(heading: str, where: str, lines: Sequence[str]) -> str:
+    named = f" ({escape(where)})" * bool(where)
+    return f"<div><b>{heading}</b>{named}{''.join(f'<div>{escape(line)}</div>' for line in lines)}</div>"
 
 
-def _figures_html(claim: Claim, numbers: Stored) -> str:
+def _figures_html(claim: Claim, numbers: Stored, *, whole: bool = False) -> str:
+    """The rows in front, or with ``whole`` all rows of those figures that are not whole in front."""
     ours = "modelled" if claim.modelled else "measured"
     results = numbers.results(claim)
-    drawn = [(drawing, drawing.drawn(results)) for drawing in claim.drawings]
+    every = [(drawing, drawing.drawn(results)) for drawing in claim.drawings]
+    if whole:
+        drawn = [(drawing, rows) for drawing, rows in every if drawing.front is not None]
+    else:
+        drawn = [(drawing, front) for drawing, rows in every if (front := drawing.in_front(rows))]
     if not drawn:
         return ""
     published = any(row.theirs for _, rows in drawn for row in rows)
@@ -186,9 +219,12 @@ def _figures_html(claim: Claim, numbers: Stored) -> str:
     return "".join(figure_html(d, rows, ours) for d, rows in drawn) + legend_html(ours, published, over)
 
 
-def _folded_html(claim: Claim, numbers: Stored, verdict: Verdict) -> str:
+def _folded_html(claim: Claim, numbers: Stored, verdict: ClaimVerdict) -> str:
     source = numbers.provenance_of(claim)
     parts = [
+        ("They report, and how we know it:", _list_html((*parts_of(claim.published), claim.where))),
+        (f"{_we(claim)}, all of it:", _list_html(parts_of(_ours(claim, numbers, verdict)))),
+        ("All rows:", _figures_html(claim, numbers, whole=True) if verdict.findings else ""),
         ("Here:", f"<p>{escape(claim.experiment)}</p>"),
         ("What decides:", _checks_html(verdict.findings, ("✓ holds", "✗ does not hold"))),
         ("The unit alone:", _checks_html([verdict.unit] if verdict.unit else [], ("✓ holds", "✗ does not hold"))),
@@ -199,6 +235,10 @@ def _folded_html(claim: Claim, numbers: Stored, verdict: Verdict) -> str:
     ]
     text = "".join(f"<b>{heading}</b>{html}" for heading, html in parts if html)
     return f"<details><summary>How this was decided</summary>{text}</details>"
+
+
+def _list_html(lines: Sequence[str]) -> str:
+    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
 
 
 def _checks_html(findings: Sequence[CheckResult], words: tuple[str, str]) -> str:
@@ -235,11 +275,13 @@ def verdict_page(*claim_ids: str, folder: str | Path | None = None) -> str:
     from lplab.claims import judge, names
 
     cards = verdict_card(*(claim_ids or names()), folder=folder)
-    words = [judge(claim, numbers).in_words for claim, numbers in zip(cards.claims, cards.numbers, strict=True)]
+    verdicts = [judge(claim, numbers) for claim, numbers in zip(cards.claims, cards.numbers, strict=True)]
+    words = [verdict.in_words for verdict in verdicts]
     count = ", ".join(f"{number} {SIGNS[word][0]} {word}" for word, number in Counter(words).most_common())
     links = "".join(
-        f'<li><a href="#{claim.id}">{escape(claim.title)}</a>: {SIGNS[word][0]} {word}</li>'
-        for claim, word in zip(cards.claims, words, strict=True)
+        f'<li><a href="#{claim.id}">{escape(claim.title)}</a>: {SIGNS[each.in_words][0]} {each.in_words}'
+        f"{f': {escape(each.badge)}' * bool(each.badge)}</li>"
+        for claim, each in zip(cards.claims, verdicts, strict=True)
     )
     each = zip(cards.claims, cards.numbers, strict=True)
     body = "".join(f'<div id="{claim.id}">{card_html(claim, numbers)}</div>' for claim, numbers in each)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lplab.hardware import tables
+from lplab.hardware import csv_tables
 from lplab.hardware.chip import PEAKS, Accelerator
-from lplab.hardware.graded import SourcedValue
+from lplab.hardware.sourced_value import SourcedValue
 
 T = TypeVar("T")
 PRODUCT_BYTES = {  # of two operands and a result, as lplab.training.matmul_benchmark multiplies them
@@ -36,7 +36,7 @@ def measurement_path() -> Path:
 
 def bundled_measurement_path() -> Path:
     """Path of the measurement that ships with lplab."""
-    return tables.folder().parent / "measured" / "cpu.json"
+    return csv_tables.folder().parent / "measured" / "cpu.json"
 
 
 def load_machine() -> Accelerator:

@@ -14,15 +14,15 @@ from lplab.checks import check_fields
 from lplab.compression import Compressor
 from lplab.hardware import compute, precisions
 from lplab.hardware.accelerators import Accelerator
-from lplab.hardware.collectives import checked_ranks, checked_straggler
-from lplab.hardware.fabric import Fabric
-from lplab.hardware.links import Floats
 from lplab.hardware.memory import OPTIMIZERS
+from lplab.hardware.network.all_reduce_algorithms import checked_ranks, checked_straggler
+from lplab.hardware.network.fabric import Fabric
+from lplab.hardware.network.links import Floats
 from lplab.hardware.overlap import BUCKET_BYTES, buckets, exposed_seconds, ready_seconds
 from lplab.hardware.precisions import Precision
 from lplab.hardware.traffic import Traffic, traffic
 from lplab.hardware.workloads import Workload
-from lplab.hardware.workloads.layer import checked_batch
+from lplab.hardware.workloads.workload import checked_batch
 
 COMPRESS_PASSES = 5  # assumed: read gradient and residual, select, write the message and the new residual
 ADD_PASSES = 3  # adding a byte to another: two are read, one is written
@@ -92,7 +92,7 @@ class Design:
 
 
 @dataclass(frozen=True)
-class Step:
+class StepTimes:
     """The times of one step in seconds: [points] each, or [layers, points], [requests, buckets, points].
 
     Attributes:
@@ -157,7 +157,7 @@ def step(
     *,
     overlap: Floats = 1.0,
     straggler: Floats = 0.0,
-) -> Step:
+) -> StepTimes:
     """The times of a step, for one point or an array of them.
 
     Args:
@@ -185,7 +185,7 @@ def step(
     exposed = exposed_seconds(ready, requests.sum(axis=0), ready[-1], overlap)
     updates = update / (p if design.sharded else np.ones_like(p))
     weights = fabric.seconds("all_gather", design.weight_bytes, p) if design.sharded else np.zeros_like(p)
-    return Step(forward, backward, compress, bucket, requests, ready, exposed, updates, weights, single)
+    return StepTimes(forward, backward, compress, bucket, requests, ready, exposed, updates, weights, single)
 
 
 def _compute(design: Design, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:

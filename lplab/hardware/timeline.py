@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lplab.hardware.overlap import transfers
-from lplab.hardware.step import Step
+from lplab.hardware.step import StepTimes
 
 COMPUTE, NETWORK = "compute", "network"
 LANES = (COMPUTE, NETWORK)
@@ -38,7 +38,7 @@ class Event:
 
 
 def timeline(
-    times: Step,
+    times: StepTimes,
     layers: Sequence[str],
     kinds: Sequence[str],
     *,
@@ -84,7 +84,7 @@ def timeline(
     return tuple(replace(e, start_seconds=float(e.start_seconds), end_seconds=float(e.end_seconds)) for e in events)
 
 
-def _computing(times: Step, layers: Sequence[str], device: int, slow: float) -> Iterator[Event]:
+def _computing(times: StepTimes, layers: Sequence[str], device: int, slow: float) -> Iterator[Event]:
     """Forward and backward pass layer by layer, waiting, update; ``slow``: this device's time over the slowest's."""
     now = 0.0
     for name, seconds in zip(layers, times.layer_forward[:, 0], strict=True):
@@ -105,7 +105,7 @@ def _computing(times: Step, layers: Sequence[str], device: int, slow: float) -> 
         yield Event(device, COMPUTE, "idle", "waits for weights", now, times.total.item())
 
 
-def _network(times: Step, kinds: Sequence[str], overlap: float) -> Iterator[tuple[str, str, float, float]]:
+def _network(times: StepTimes, kinds: Sequence[str], overlap: float) -> Iterator[tuple[str, str, float, float]]:
     """Kind, what, start and end of every transfer; a bucket's collectives follow one another."""
     seconds, forward = times.request_seconds[:, :, 0], times.forward.item()
     starts, ends = transfers(times.ready_seconds[:, 0], seconds.sum(axis=0), times.ready_seconds[-1, 0], overlap)

@@ -16,8 +16,8 @@ import numpy as np
 from lplab import compression
 from lplab.compression import Compressor, LayerInfo
 from lplab.compression.layer_info import mark_first, parameter_info
-from lplab.hardware.collectives import checked_ranks
-from lplab.hardware.links import Floats
+from lplab.hardware.network.all_reduce_algorithms import checked_ranks
+from lplab.hardware.network.links import Floats
 from lplab.hardware.precisions import Precision
 from lplab.hardware.workloads import Layer, Workload
 

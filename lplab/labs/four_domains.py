@@ -1,4 +1,4 @@
-"""The figure of the claim ``domains`` for labs 06 to 09: each shows the methods that it is about."""
+"""The figure of the claim ``domains`` for labs 06, 07, 09 and 10: each shows the methods that it is about."""
 
 from __future__ import annotations
 

@@ -1,330 +1,364 @@
-"""Lab 08, Send what matters: its tables, one bin step by step, and the questions about its explorer."""
+"""Lab 08, scaling out: its tables, its figures and its guided questions."""
 
 from __future__ import annotations
 
-from functools import cache
+from typing import TYPE_CHECKING, Any
 
-import ipywidgets
-import numpy as np
-import plotly.graph_objects as go
+from lplab import claims, compression, figures
+from lplab.claims.papers.ddl_model import ddl_step
+from lplab.figures import DataTable
+from lplab.figures.device_timeline import milliseconds
+from lplab.hardware import Cluster, Simulation, network, simulate, sweep, workloads
+from lplab.labs.folded import Folded
+from lplab.labs.guided import GuidedQuestion
+from lplab.widgets import ClusterExplorer
 
-from lplab import datasets, figures
-from lplab.compression import AdaComp, Lossless
-from lplab.compression.adacomp import adacomp_select_arrays
-from lplab.figures.adacomp_bins import MAX_HEIGHT
-from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
-from lplab.number_text import percent
-from lplab.recordings import adacomp_recording
-from lplab.widgets import LiveFigure, ResidualExplorer
-from lplab.widgets.controls import ControlGroup
-from lplab.widgets.explorers.residual_explorer import BY_KIND, ResidualState, layer_history, ratio_text, shown_bins
+if TYPE_CHECKING:
+    import pandas as pd
 
-BIN_GRADIENTS = (
-    np.array(  # of a bin of eight elements, in four steps: quarters, so that every sum can be checked by hand
-        [
-            [4, 1, -3, 0.5, 2, 0, -1, 1],
-            [-1, 1.5, -0.5, 0.5, 1, 0.5, -1, -1.5],
-            [0.25, 0.25, -0.25, -0.25, 0.25, -0.25, -0.25, 0.25],
-            [-2, 0.25, -0.25, 0.5, 0.25, 0.25, 0.25, 0],
-        ],
-        np.float32,
-    )
-)
-PERCENT = 0.01  # of all elements: the threshold of one for all layers
-
-
-# ---- one bin, step by step -------------------------------------------------------------------------------------------
-
-
-def bin_story() -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Residual before the step, gradient and message of the bin in each of its steps, as AdaComp sends it.
-
-    The bin is a whole layer here, so that the scale S is its largest |G|.
-
-    >>> [int(np.count_nonzero(message)) for _, _, message in bin_story()]
-    [3, 2, 0, 1]
-    """
-    size = BIN_GRADIENTS.shape[1]
-    residual, steps = np.zeros(size, np.float32), []
-    for gradient in BIN_GRADIENTS:
-        found = adacomp_select_arrays(residual, gradient, AdaComp(size), size)
-        message = np.zeros(size)
-        message[found.indices] = np.where(found.negative, -found.scale, found.scale)
-        steps.append((residual, gradient, message))
-        residual = found.residual
-    return steps
+SLOW, FAST = "10Gb/s, 50us", "100Gb/s, 50us"
+HOW: dict[str, Any] = {"precision": "fp16_mixed", "batch": 32, "utilization": 0.5}
+GRADIENT = 2 * workloads.get("resnet50").parameters  # bytes of ResNet-50's gradient in 16 bits
+DDL = "DDL 2017 (4 × 64 P100)"
+SENDS = {  # what each compressor of the library sends, in a line
+    "adacomp": "in each bin the elements near its largest, 2018",
+    "scalecom": "the elements that one device, the leader, chooses for all, 2020",
+    "topk": "its own largest elements, 1 %",
+    "randomk": "elements that a shared coin chooses, 1 %",
+    "dgc": "its own largest elements, 0.1 % (deep gradient compression, 2018)",
+    "onebit": "one bit an element, and two means for each column, 2014",
+    "signsgd": "the sign of each element, 2018",
+    "efsign": "the sign of each element, and one size, with error feedback, 2019",
+    "terngrad": "−1, 0 or 1 for each element, by chance, 2017",
+    "qsgd": "one of a few levels for each element, by chance, 2017",
+    "powersgd": "two thin matrices whose product is close to the gradient, 2019",
+}
 
 
-def bin_figure(step: int) -> go.Figure:
-    """The bin in a step, from 1.
-
-    >>> bin_figure(3).layout.meta["title"]
-    'Step 3. Nothing is sent: no |H| reaches 0.75'
-    """
-    shown = bin_story()[step - 1]
-    title = figures.bin_step(*shown).layout.meta["title"]
-    return figures.bin_step(*shown, title=f"Step {step}. {title}")
+def _slow(devices: int = 64, link: str = SLOW, **settings: Any) -> Simulation:
+    """A step of ResNet-50 on V100, 32 images each in 16 bits, with other settings where they are given."""
+    return simulate("resnet50", Cluster("v100", devices, link), **{**HOW, **settings})
 
 
-def one_bin() -> ipywidgets.VBox:
-    """The bin behind a slider for the step."""
-    slider = ipywidgets.IntSlider(value=1, min=1, max=len(BIN_GRADIENTS), description="step")
-    shown = LiveFigure(bin_figure(1))
-    slider.observe(lambda change: figures.update(shown, bin_figure(change["new"])), "value")
-    box = ipywidgets.VBox([slider, shown, ControlGroup()])
-    box.add_class("lp-controls")
-    return box
+# ---- the ring --------------------------------------------------------------------------------------------------------
 
 
-# ---- tables ----------------------------------------------------------------------------------------------------------
-
-
-def rates() -> figures.Table:
-    """What each layer sends with bins of 50 and 500, and how many times smaller that is in four ways to count.
-
-    >>> rates().columns["paper"][0] > rates().columns["wire, 64 learners"][0]
-    True
-    """
-    recorded = adacomp_recording()
-    each = [recorded.history(layer) for layer in recorded.layers]
-    counted, many = [c.compression_ratios() for c in each], [c.compression_ratios(learners=64) for c in each]
-    return figures.Table(
+def ring_costs() -> DataTable:
+    """What a ring costs on 10 Gb/s with 50 µs of latency, and what it costs to send everything to one device."""
+    devices = (2, 8, 64, 1024)
+    every = [network.sent_bytes("ring", n, GRADIENT) / 1e6 for n in devices]
+    steps = [int(network.steps("ring", n)) for n in devices]
+    return DataTable(
         {
-            "layer": list(recorded.layers),
-            "sent": [float(c.share.mean()) for c in each],
-            "sent of a bin": [f"{c.sent.mean() * c.bin / c.size:.1f} of {c.bin}" for c in each],
-            "paper": [c.paper for c in counted],
-            "message": [c.payload for c in counted],
-            "wire, 4 learners": [c.wire for c in counted],
-            "wire, 64 learners": [c.wire for c in many],
+            "devices": devices,
+            "each sends (MB)": every,
+            "sending that (ms)": [1e3 * sent * 1e6 / 1.25e9 for sent in every],
+            "messages in a row": steps,
+            "latency of all (ms)": [50e-3 * count for count in steps],
+            "all to one device (ms)": [2e3 * (n - 1) * GRADIENT / 1.25e9 for n in devices],
         },
-        caption="Share that is sent, and how many times smaller it is than the gradient, counted in four ways.",
-        formats={
-            "sent": ".1%",
-            "paper": ".0f",
-            "message": ".0f",
-            "wire, 4 learners": ".0f",
-            "wire, 64 learners": ".1f",
-        },
+        caption="51 MB of gradient around a ring of 10 Gb/s and 50 µs, and through one device",
+        formats=dict.fromkeys(("each sends (MB)", "sending that (ms)", "latency of all (ms)"), ".1f")
+        | {"all to one device (ms)": ",.0f"},
     )
 
 
-def one_threshold() -> figures.Table:
-    """What each of six layers of a Transformer sends if the largest 1 % of their gradients are sent.
+# ---- one step --------------------------------------------------------------------------------------------------------
 
-    >>> one_threshold().columns["sent"][1] < 0.01 < one_threshold().columns["sent"][-1]
-    True
-    """
-    captured = datasets.captured()
-    names = captured.select(model="transformer", step=50, role="weight_gradient")
-    layers = {name.split("/")[2]: np.abs(captured[name]) for name in names}
-    sizes = np.concatenate([layer.ravel() for layer in layers.values()])
-    threshold = np.sort(sizes)[-int(len(sizes) * PERCENT)]
-    return figures.Table(
+
+def slow_step() -> Any:
+    """The step of the prediction: two of 64 devices, and the network."""
+    return figures.device_timeline(_slow())
+
+
+def fast_step() -> Any:
+    """The same over a link that is ten times as fast."""
+    return figures.device_timeline(_slow(link=FAST))
+
+
+def ddl_events() -> pd.DataFrame:
+    """The events of the step behind DDL's claim, on two devices: starts and ends in seconds."""
+    import pandas
+
+    return pandas.DataFrame(ddl_step().timeline(2))
+
+
+def ddl_timeline() -> Any:
+    """The step behind DDL's claim, layer by layer."""
+    return figures.device_timeline(ddl_step(), detail="layers")
+
+
+# ---- what was seen ---------------------------------------------------------------------------------------------------
+
+
+def links_table() -> DataTable:
+    """Three links and three sizes of cluster."""
+    links = {"10 Gb/s, 50 µs": SLOW, "100 Gb/s, 50 µs": FAST, "100 Gb/s, 1,000 µs": "100Gb/s, 1000us"}
+    found = [(name, n, _slow(n, link)) for name, link in links.items() for n in (8, 64, 1024)]
+    return DataTable(
         {
-            "layer": list(layers),
-            "elements": [layer.size for layer in layers.values()],
-            "sent": [float((layer >= threshold).mean()) for layer in layers.values()],
+            "link": [name for name, _, _ in found],
+            "devices": [n for _, n, _ in found],
+            "efficiency": [step.efficiency for _, _, step in found],
+            "times as fast as one": [n * step.efficiency for _, n, step in found],
+            "sending (ms)": [1e3 * step.communication_seconds for _, _, step in found],
+            "of that not hidden (ms)": [1e3 * step.exposed_seconds for _, _, step in found],
         },
-        caption="A Transformer in training step 50: one threshold for six layers, which lets the largest 1 % pass.",
-        formats={"sent": ".2%"},
+        caption="V100 with 32 images each, 16 bits. One device alone needs 24.2 ms for a step. All modelled.",
+        formats={"efficiency": ".0%"}
+        | dict.fromkeys(("times as fast as one", "sending (ms)", "of that not hidden (ms)"), ".1f"),
     )
 
 
-@cache
-def thresholds() -> figures.Table:
-    """The same training with the soft and the hard threshold, with top-k, and without compression.
+def bits_table() -> DataTable:
+    """Fewer bits on 64 H100: the step, its sending, efficiency and throughput."""
+    recipes = {"32 bits": "fp32", "16 bits": "bf16", "8 bits (2019)": "hfp8_2019"}
+    cluster = Cluster("h100", 64, "100Gb/s, 10us")
+    found = [simulate("resnet50", cluster, precision=name, batch=32, utilization=0.5) for name in recipes.values()]
+    return DataTable(
+        {
+            "numbers": list(recipes),
+            "step (ms)": [1e3 * step.step_seconds for step in found],
+            "sending (ms)": [1e3 * step.communication_seconds for step in found],
+            "efficiency": [step.efficiency for step in found],
+            "images a second": [round(step.throughput) for step in found],
+        },
+        caption="64 H100 over 100 Gb/s, 10 µs (modelled)",
+        formats={"step (ms)": ".1f", "sending (ms)": ".1f", "efficiency": ".0%"},
+    )
 
-    >>> thresholds().columns["threshold"][-1]
-    'none: all is sent'
-    """
-    recorded = adacomp_recording()
-    rows = []
-    for bin, factor in ((None, 2.0), (50, 1.0), (None, 1.0), (5000, 2.0), (500, 1.0)):
-        each = [recorded.history(layer, bin, factor) for layer in recorded.layers]
-        sent = sum(float(c.sent.mean()) for c in each)
-        agreeing = sum(float(c.agreeing.mean()) for c in each)
-        loss = float(recorded.losses(bin, factor)[-20:].mean())
-        name = f"{'soft' if factor == 2 else 'hard'}, bins of {f'{bin:,}' if bin else BY_KIND}"
-        rows.append(
-            (name, f"{sum(recorded.sizes) / sent:.0f}", percent(agreeing / sent), loss, recorded.error(bin, factor))
-        )
-    names = {
-        "top 1 %": "largest 1 % of a layer",
-        "top 1 %, no residue": "largest 1 %, no residual",
-        "dense": "none: all is sent",
+
+# ---- going deeper ----------------------------------------------------------------------------------------------------
+
+
+def compressors_table() -> DataTable:
+    """Every compressor of the library: what it sends, how messages meet, and its efficiency on V100."""
+    names = [name for name in compression.names() if name in SENDS]
+    found = {n: [_slow(n, compressor=name) for name in names] for n in (16, 64, 1024)}
+    kinds = ["gathered" if "gather" in step.design.traffic.kinds else "summed" for step in found[16]]
+    order = sorted(range(len(names)), key=lambda i: (kinds[i] != "summed", -found[1024][i].efficiency))
+    columns: dict[str, Any] = {
+        "compressor": [names[i] for i in order],
+        **{f"on {n:,}": [steps[i].efficiency for i in order] for n, steps in found.items()},
+        "messages are": [kinds[i] for i in order],
+        "each device sends": [SENDS[names[i]] for i in order],
     }
-    for other, name in names.items():
-        losses, error = recorded.other(other)
-        rows.append((name, "1" if other == "dense" else "100", "", float(losses[-20:].mean()), error))
-    heads = ("threshold", "one of … is sent", "agree", "training loss", "wrong")
-    columns = {head: [row[i] for row in rows] for i, head in enumerate(heads)}
-    caption = "240 steps: how much is sent, and how much of it agrees with the gradient of its step."
-    return figures.Table(columns, caption=caption, formats={"training loss": ".2f", "wrong": ".1%"})
+    return DataTable(
+        columns,
+        caption="Efficiency with compressed gradients over 10 Gb/s. Without a compressor it is 25 % on 1,024 devices.",
+        formats=dict.fromkeys((f"on {n:,}" for n in found), ".1%"),
+    )
 
 
-def message_bits() -> figures.Table:
-    """Bits an element of the convolution in three codes, for six lengths of a bin.
+def compressor_curves() -> Any:
+    """Efficiency against devices for three compressors and none."""
+    chosen = {
+        "none": "no compressor",
+        "randomk:density=0.01": "random-k, 1 %",
+        "scalecom": "ScaleCom",
+        "topk:density=0.01": "top-k, 1 %",
+    }
+    devices = [2**k for k in range(11)]
+    frame = sweep("resnet50", chip="v100", devices=devices, link=SLOW, compressor=[*chosen], **HOW)
+    frame["compressor"] = frame["compressor"].map(chosen)
+    return figures.sweep_curves(frame, title="Messages that are gathered do not scale (modelled)")
 
-    >>> message_bits().columns["message"][0] > 5 * message_bits().columns["entropy"][0]
-    True
-    """
-    bins = (1, 5, 20, 50, 100, 500)
-    each = [adacomp_recording().history("convolution", bin) for bin in bins]
-    return figures.Table(
+
+def memory_table() -> DataTable:
+    """What one device of 64 holds, in MB, for some settings."""
+    settings: dict[str, dict[str, Any]] = {
+        "16 bits, batch 32": {},
+        "with ScaleCom": {"compressor": "scalecom"},
+        "with a shared update": {"sharded": True},
+        "32 bits": {"precision": "fp32"},
+        "batch 128": {"batch": 128},
+    }
+    held = [_slow(**each).memory for each in settings.values()]
+    parts = ("weights", "master", "gradients", "optimizer", "activations", "residuals")
+    columns: dict[str, Any] = {"each device has": list(settings)}
+    columns |= {part: [memory.get(part, 0.0) / 1e6 for memory in held] for part in parts}
+    columns["all"] = [_slow(**each).memory_bytes / 1e6 for each in settings.values()]
+    return DataTable(
+        columns,
+        caption="Memory of one of 64 devices, in MB (each number is rounded on its own)",
+        formats=dict.fromkeys([*parts, "all"], ",.0f"),
+    )
+
+
+def shared_table() -> DataTable:
+    """A shared update with weights in 8 and in 16 bits: bytes and seconds."""
+    rows = [(name, shared) for name in ("hfp8_2019", "fp16_mixed") for shared in (False, True)]
+    cluster = Cluster("h100", 16, "25Gb/s, 10us")
+    found = [simulate("resnet50", cluster, precision=name, batch=32, sharded=shared) for name, shared in rows]
+    return DataTable(
         {
-            "bin": list(bins),
-            "sent": [float(c.share.mean()) for c in each],
-            "message": [32 / c.compression_ratios().payload for c in each],
-            "entropy": [32 / c.compression_ratios().bound for c in each],
-            "all symbols": [1.6] * len(bins),
+            "weights travel in": ["8 bits" if name == "hfp8_2019" and shared else "16 bits" for name, shared in rows],
+            "recipe": [{"hfp8_2019": "8 bits (2019)", "fp16_mixed": "16 bits"}[name] for name, _ in rows],
+            "shared update": ["yes" if shared else "no" for _, shared in rows],
+            "each sends (MB)": [step.sent_bytes / 1e6 for step in found],
+            "step (ms)": [1e3 * step.step_seconds for step in found],
         },
-        caption="Convolution: bits for each element of the layer, sent or not.",
-        formats={"sent": ".1%", "message": ".2f", "entropy": ".2f", "all symbols": ".1f"},
+        caption="16 H100 over 25 Gb/s (modelled)",
+        formats={"each sends (MB)": ".1f", "step (ms)": ".1f"},
     )
 
 
-def zipped() -> figures.Table:
-    """How many times smaller zlib makes real gradients.
-
-    >>> all(1 < plain < 1.2 for plain in zipped().columns["zlib"])
-    True
-    """
-    captured = datasets.captured()
-    columns: dict[str, list[object]] = {name: [] for name in ("network", "zlib", "bytes shuffled")}
-    for model in captured.models:
-        names = captured.select(model=model, step=captured.steps_of(model)[1], role="weight_gradient")
-        g = np.concatenate([captured[name].ravel() for name in names])
-        plain, shuffled = (g.nbytes / len(Lossless("zlib", 6, shuffle).encode(g)) for shuffle in (False, True))
-        for name, value in zip(columns, (model, plain, shuffled), strict=True):
-            columns[name].append(value)
-    caption = "How many times smaller zlib makes gradients."
-    return figures.Table(columns, caption=caption, formats={"zlib": ".2f", "bytes shuffled": ".2f"})
+# ---- the explorer and its questions ----------------------------------------------------------------------------------
 
 
-# ---- the explorer ----------------------------------------------------------------------------------------------------
+def explorer() -> ClusterExplorer:
+    """The explorer, away from the prediction: eight devices and a fast link."""
+    return ClusterExplorer(devices=8, gigabits=100.0)
 
 
-def explorer() -> ResidualExplorer:
-    """The recorded trainings, opened at the convolution, early in the training."""
-    return ResidualExplorer(layer="convolution", moment=3)
-
-
-def guided_explorer() -> GuidedExplorer:
-    """The explorer below its questions."""
-    return guided(explorer(), QUESTIONS)
-
-
-def share(state: ResidualState) -> float:
-    """The share of the state's layer that is sent, over all steps."""
-    return float(layer_history(state, state.layer).share.mean())
-
-
-def held(state: ResidualState) -> float:
-    """The residual of the state's layer, in gradients, over all steps."""
-    return float(layer_history(state, state.layer).residual_ratio.mean())
-
-
-def loss(state: ResidualState) -> float:
-    """The mean training loss of the last 20 steps."""
-    return float(adacomp_recording().losses(*state.run)[-20:].mean())
-
-
-def _longer_bins(state: ResidualState) -> str:
-    short = state.changed(bin=50)
+def _waits(state: Any) -> str:
+    step = state.simulation
+    hidden = step.communication_seconds - step.exposed_seconds
     return (
-        f"Less is sent, and more waits. With bins of 50 the convolution sends {percent(share(short))} and its "
-        f"residual is as long as {held(short):.1f} gradients. With bins of 500 it sends {percent(share(state))} and "
-        f"holds {held(state):.1f} gradients. In a longer bin a smaller share of the elements comes near the largest "
-        "one, so more must wait."
+        f"The transfers take {milliseconds(step.communication_seconds)}. The backward pass hides "
+        f"{milliseconds(hidden)} of them. For the other {milliseconds(step.exposed_seconds)} of a step of "
+        f"{milliseconds(step.step_seconds)}, all devices wait for the network."
     )
 
 
-def _no_bins(state: ResidualState) -> str:
+def _waits_is_true(state: Any) -> bool:
+    step = state.simulation
+    return 0 < step.exposed_seconds < step.communication_seconds and step.exposed_seconds > 0.5 * step.step_seconds
+
+
+def _latency(state: Any) -> str:
+    quick, slow = state.changed(microseconds=50.0), state.changed(microseconds=50.0, gigabits=10.0)
     return (
-        f"It sends {percent(share(state))} and not everything. A bin of one element compares |H| with its own |G|. "
-        "Both long grey strokes have the pink mark of |H| below their end, so these elements wait. Their new gradient "
-        "points against G. Then |H| is smaller than |G|, if the gradient is not more than twice as long."
+        f"With 50 µs the 1,024 devices do the work of {_work(quick)}. With 1,000 µs they do that of {_work(state)}, "
+        f"even less than over 10 Gb/s with 50 µs ({_work(slow)}). So more bandwidth does not help "
+        "against a long latency. Each message has to wait for the one before it, and the latencies add up."
     )
 
 
-def _hard(state: ResidualState) -> str:
-    soft = state.changed(factor=2.0)
+def _work(state: Any) -> str:
+    return f"{state.devices * state.simulation.efficiency:,.1f}"
+
+
+def _latency_is_true(state: Any) -> bool:
+    slow = state.changed(microseconds=50.0, gigabits=10.0)
+    quick = state.changed(microseconds=50.0)
+    return state.simulation.efficiency < slow.simulation.efficiency < quick.simulation.efficiency
+
+
+def _bits(state: Any) -> list[Any]:
+    return [state.changed(recipe=name).simulation for name in ("32 bits", "16 bits", "8 bits (2019)")]
+
+
+def _fewer(state: Any) -> str:
+    wide, half, eight = _bits(state)
     return (
-        f"The soft threshold sends {percent(share(soft))}, the hard one {percent(share(state))}, which is one "
-        f"element of a bin of 50. The residual grows from {held(soft):.1f} to {held(state):.1f} gradients, and the "
-        f"training loss from {loss(soft):.2f} to {loss(state):.2f}."
+        f"With 32, 16 and 8 bits the efficiency is {_percent(wide)}, {_percent(half)} and {_percent(eight)}. The "
+        f"images a second are {wide.throughput:,.0f}, {half.throughput:,.0f} and {eight.throughput:,.0f}. With 16 "
+        "bits computing gets faster by more than sending does. So the efficiency falls, and yet more images are "
+        "processed. Eight bits add nothing on a V100, because it stores them but multiplies in 16 bits. "
+        "Computing even takes a little longer, and hides a little more, so the efficiency rises."
     )
 
 
-def _dense_counts(state: ResidualState) -> str:
-    ratios = layer_history(state, state.layer).compression_ratios()
+def _percent(step: Simulation) -> str:
+    return f"{100 * step.efficiency:.0f} %"
+
+
+def _fewer_is_true(state: Any) -> bool:
+    wide, half, eight = _bits(state)
+    faster = half.throughput > 2 * wide.throughput and abs(eight.throughput / half.throughput - 1) < 0.02
+    return half.efficiency < wide.efficiency and faster
+
+
+def _star(state: Any) -> str:
+    model, hidden = state.simulation.efficiency, state.changed(overlap=1.0).simulation.efficiency
     return (
-        f"The paper counts only the elements that are sent ({ratio_text(ratios.paper)}). A message that can be "
-        f"decoded also holds the scale and says which bins are empty ({ratio_text(ratios.payload)}). With four "
-        "learners each one sends its message three times, to each of the others. Uncompressed gradients are added on "
-        "their way, so each learner sends only one and a half of them. That is why about half of the saving is left "
-        f"({ratio_text(ratios.wire)})."
+        f"With nothing hidden, the 256 devices do the work of {_work(state)}. This is an efficiency of "
+        f"{100 * model:.1f} %, one point below the star at 95 %. With an overlap of 100 % it is {100 * hidden:.1f} %, "
+        "nearly four points above the star. So they probably hid little or nothing. This is not certain, because we "
+        "only assume that four GPUs share two network ports (places for cables). (The card below gives a little "
+        "less, because it takes a ring, and slower links inside a machine.)"
     )
+
+
+def _star_is_true(state: Any) -> bool:
+    model, hidden = state.simulation.efficiency, state.changed(overlap=1.0).simulation.efficiency
+    return 0.005 < 0.95 - model < 0.015 and 0.035 < hidden - 0.95 < 0.045
 
 
 QUESTIONS = (
     GuidedQuestion(
-        "Choose the layer *convolution*. Move *bin* to 50, and then to 500. What does the longer bin do to the share "
-        "that is sent, and to the residual? The title of the upper figure gives both.",
-        {"layer": "convolution", "bin": 500},
-        _longer_bins,
-        lambda state: share(state) < share(state.changed(bin=50)) and held(state) > held(state.changed(bin=50)),
+        "Choose 64 devices and a link of 10 Gb/s. Read the lower figure. Which part of the transfers is hidden, and "
+        "for how long do all devices wait?",
+        position={"devices": 64, "gigabits": 10.0},
+        answer=_waits,
+        true=_waits_is_true,
     ),
     GuidedQuestion(
-        "Set *bin* to 1, the second position of the slider. Now every element is alone in its bin and is the "
-        "largest of it. Is everything sent? Set *step* to 237 and find two grey strokes in the lower figure that reach "
-        "above the green line. Where is |H| of these elements?",
-        {"layer": "convolution", "bin": 1, "moment": 237},
-        _no_bins,
-        lambda state: 0.5 < share(state) < 1 and _held_back_point_against(state) and _long_ones_that_wait(state) == 2,
+        "Choose 1,024 devices, 100 Gb/s and 50 µs. Then move *latency* to 1,000 µs. Is this better or worse than "
+        "10 Gb/s with 50 µs?",
+        position={"devices": 1024, "gigabits": 100.0, "microseconds": 1000.0},
+        answer=_latency,
+        true=_latency_is_true,
     ),
     GuidedQuestion(
-        "Go back to bins of *50 | 500* and choose the threshold *hard*. Then only an element with the largest |G| "
-        "of its bin is sent. What becomes of the residual? And of the training "
-        "loss, in the line of text?",
-        {"layer": "convolution", "bin": BY_KIND, "factor": 1.0},
-        _hard,
-        lambda state: (
-            held(state) > held(state.changed(factor=2.0))
-            and loss(state) > loss(state.changed(factor=2.0))
-            and round(share(state) * 50) == 1
-        ),
+        "Go back to 64 devices, 10 Gb/s and 50 µs. Choose 32, 16 and 8 *bits* in turn. Which way does efficiency go, "
+        "and which way do the images a second?",
+        position={"devices": 64, "gigabits": 10.0, "recipe": "8 bits (2019)"},
+        answer=_fewer,
+        true=_fewer_is_true,
     ),
     GuidedQuestion(
-        "Choose the layer *dense* and the soft threshold. The table below the controls counts the same message in "
-        "several ways. The first line counts only the elements that are sent. The second counts a whole message, which "
-        "a receiver can decode. The third counts what each of four learners sends to the others. Look at the column "
-        "*all steps*. How much of the saving is lost from line to line, and what may take it away? (The entropy bound "
-        "in the last line is explained in Going deeper.)",
-        {"layer": "dense"},
-        _dense_counts,
-        lambda state: (lambda c: c.paper > c.payload and 0.45 < c.wire / c.payload < 0.55)(
-            layer_history(state, state.layer).compression_ratios()
-        ),
+        "Choose the preset *DDL 2017*. Its *overlap* is 0, so nothing is sent before the backward pass has ended. "
+        "Compare the model with the star. Then move *overlap* to 100 %. Which of the two did they run?",
+        position={"preset": DDL},
+        answer=_star,
+        true=_star_is_true,
     ),
 )
-
-
-def _held_back_point_against(state: ResidualState) -> bool:
-    """Whether each element of the recorded window that is not sent has a gradient against G, or is zero."""
-    window = adacomp_recording().window(state.layer, state.moment, *state.run)
-    waits = ~window.sent
-    return bool((window.gradient[waits] * window.total[waits] <= 0).all())
-
-
-def _long_ones_that_wait(state: ResidualState) -> int:
-    """How many elements in the lower figure wait with |G| from S to the end of its axis, and |H| clearly below |G|."""
-    window = adacomp_recording().window(state.layer, state.moment, *state.run)
-    part = shown_bins(window.sent, window.bin)
-    total, boosted = (np.abs(window.residual + k * window.gradient)[part] / window.scale for k in (1, 2))
-    long = ~window.sent[part] & (total > 1)
-    return int(long.sum()) if (total[long] - boosted[long] > 0.5).all() and total[long].max() < MAX_HEIGHT else 0
-
-
 GUIDED = ((explorer, QUESTIONS),)
+
+
+# ---- the facts of the text -------------------------------------------------------------------------------------------
+
+
+def facts() -> dict[str, Any]:
+    """The numbers that the lab's text states and that no table of it shows."""
+    slow, recipes = _slow(), ("fp32", "fp16_mixed", "hfp8_2019")
+    bits = [_slow(precision=name, fall_back=True) for name in recipes]
+    cluster = Cluster("h100", 64, "100Gb/s, 10us")
+    wide, half = (simulate("resnet50", cluster, precision=n, batch=32, utilization=0.5) for n in ("fp32", "bf16"))
+    ddl = ddl_step()
+    return {
+        "numbers in the gradient, millions": round(GRADIENT / 2e6, 1),
+        "its bytes in 16 bits, MB": round(GRADIENT / 1e6),
+        "ms to send them over 10 Gb/s": round(1e3 * GRADIENT / 1.25e9),
+        "ms of a step alone": round(1e3 * slow.single_seconds, 1),
+        "ms of the backward pass": round(1e3 * slow.times.backward.item()),
+        "64 devices are as fast as": round(64 * slow.efficiency, 1),
+        "efficiency with 32, 16 and 8 bits, %": [round(100 * each.efficiency) for each in bits],
+        "images a second with them": [round(each.throughput, -2) for each in bits],
+        "H100, from 32 to 16 bits: times the images": round(half.throughput / wide.throughput, 1),
+        "of the computing left": round(half.compute_seconds / wide.compute_seconds, 2),
+        "ms that DDL's step waits, of": [round(1e3 * ddl.exposed_seconds, 1), round(1e3 * ddl.step_seconds)],
+        "DDL by the claim and by the explorer's preset, %": [
+            round(100 * ddl.efficiency, 1),
+            round(100 * explorer().state_at(preset=DDL).simulation.efficiency, 1),
+        ],
+        "MB that each of 1,024 sends with top-k": round(_slow(1024, compressor="topk").sent_bytes / 1e6),
+        "share of weights in the memory, %": round(100 * slow.memory["weights"] / slow.memory_bytes),
+    }
+
+
+def claim_again() -> str:
+    """How many points of DDL's claim come out as they are stored, when they are computed again."""
+    claim = claims.get("ddl_2017")
+    stored = claims.stored(claim).results(claim)
+    again = [(point, claims.measure(claim, point, seed=0)) for point in claim.points]
+    same = sum(all(stored.values(n, **at)[0] == new[n] for n in new) for at, new in again)
+    return f"{same} of {len(again)} points computed again: as stored"
+
+
+def checked_numbers() -> Folded:
+    """The numbers that answer the prediction or stand in the text, for the tests."""
+    return Folded(links_table(), "\n".join(f"{name}: {value}" for name, value in facts().items()), claim_again())

@@ -1,353 +1,330 @@
-"""Lab 09, ScaleCom: its tables, its guided questions, and its live runs of many learners."""
+"""Lab 09, Send what matters: its tables, one bin step by step, and the questions about its explorer."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import cache
 
+import ipywidgets
 import numpy as np
+import plotly.graph_objects as go
 
-from lplab import figures, widgets
-from lplab.compression.compression_ratio import build_up
-from lplab.exercises.lab09.next_memory import next_memory
-from lplab.figures.many_learners import bytes_word
-from lplab.labs.folded import Folded
-from lplab.labs.guided import GuidedQuestion
-from lplab.labs.needing import needing
+from lplab import datasets, figures
+from lplab.compression import AdaComp, Lossless
+from lplab.compression.adacomp import adacomp_select_arrays
+from lplab.figures.adacomp_bins import MAX_HEIGHT
+from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
 from lplab.number_text import percent
-from lplab.recordings import LearnerRun, Setting, many_learners
-from lplab.widgets.explorers.learners_explorer import LearnersState
+from lplab.recordings import adacomp_recording
+from lplab.widgets import LiveFigure, ResidualExplorer
+from lplab.widgets.controls import ControlGroup
+from lplab.widgets.explorers.residual_explorer import BY_KIND, ResidualState, layer_history, ratio_text, shown_bins
 
-if TYPE_CHECKING:
-    from lplab.parallel.launch import DistributedRun
-    from lplab.parallel.simulated import SimulatedRun
-    from lplab.widgets.live.live_learners import LiveLearners
-
-CHUNK = 112  # one of so many elements is sent
-RATE, SMALL_RATE = 1.0, 0.1  # with the first one the network of the recordings is well trained after 120 steps
-STEPS = 120  # of the live run: after 60, the compressed trainings have not caught up yet
-
-
-def recorded_run(
-    compressor: str, learners: int = 64, chunk: int = CHUNK, beta: float = 1.0, learning_rate: float = RATE
-) -> LearnerRun:
-    """A recorded training; without compression ("dense") there is no chunk.
-
-    >>> round(recorded_run("dense").test_error, 3)
-    0.035
-    """
-    return many_learners(Setting(compressor, learners, 1 if compressor == "dense" else chunk, beta, learning_rate))
-
-
-# -- tables ------------------------------------------------------------------------------------------------------------
-
-
-def two_learners() -> figures.Table:
-    """Two learners with four elements each: their own choices added, and the choice of the first one added.
-
-    >>> [row[1:] for row in two_learners().rows()[2:]]
-    [['4', '0', '3', '0'], ['5', '0', '0', '0']]
-    """
-    p = np.array([[4, 1, -1, 0], [1, 1, 3, 0]])
-    places = np.abs(p).argmax(axis=1)
-    own = np.zeros_like(p)
-    own[range(2), places] = p[range(2), places]
-    first = np.where(np.arange(4) == places[0], p, 0)
-    rows = {
-        "A would like to send": p[0],
-        "B would like to send": p[1],
-        "own choices, added": own.sum(axis=0),
-        "A chooses for both, added": first.sum(axis=0),
-    }
-    return figures.Table(
-        {"": list(rows)} | {f"element {i + 1}": [int(row[i]) for row in rows.values()] for i in range(4)},
-        caption="Two learners, and each sends one of four elements",
+BIN_GRADIENTS = (
+    np.array(  # of a bin of eight elements, in four steps: quarters, so that every sum can be checked by hand
+        [
+            [4, 1, -3, 0.5, 2, 0, -1, 1],
+            [-1, 1.5, -0.5, 0.5, 1, 0.5, -1, -1.5],
+            [0.25, 0.25, -0.25, -0.25, 0.25, -0.25, -0.25, 0.25],
+            [-2, 0.25, -0.25, 0.5, 0.25, 0.25, 0.25, 0],
+        ],
+        np.float32,
     )
+)
+PERCENT = 0.01  # of all elements: the threshold of one for all layers
 
 
-def sums_and_bytes() -> figures.Table:
-    """What the sum of all messages holds, and what a learner sends, for 1 to 64 learners.
+# ---- one bin, step by step -------------------------------------------------------------------------------------------
 
-    >>> [round(share, 3) for share in sums_and_bytes().columns["own choices"]]
-    [0.009, 0.032, 0.1, 0.221]
+
+def bin_story() -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Residual before the step, gradient and message of the bin in each of its steps, as AdaComp sends it.
+
+    The bin is a whole layer here, so that the scale S is its largest |G|.
+
+    >>> [int(np.count_nonzero(message)) for _, _, message in bin_story()]
+    [3, 2, 0, 1]
     """
-    counts = (1, 4, 16, 64)
-    own, one = ([recorded_run(kind, n) for n in counts] for kind in ("topk", "scalecom"))
-    shares: dict[str, list[float]] = {
-        "own choices": [float(run.union.mean()) for run in own],
-        "if independent": [build_up(float(run.density.mean()), n) for run, n in zip(own, counts, strict=True)],
-        "ScaleCom": [float(run.union.mean()) for run in one],
-    }
-    dense = [recorded_run("dense", n).sent_bytes for n in counts]
-    sent = {
-        "own sends": [run.sent_bytes for run in own],
-        "ScaleCom sends": [run.sent_bytes for run in one],
-        "no compression": dense,
-    }
-    return figures.Table(
-        {"learners": list(counts), **shares, **sent},
-        caption="The share of the weights that the sum of all messages holds, and what a learner sends in a step "
-        "(mean of the recorded steps, one element of 112 sent)",
-        formats=dict.fromkeys(shares, ".1%") | dict.fromkeys(sent, bytes_word),
-    )
+    size = BIN_GRADIENTS.shape[1]
+    residual, steps = np.zeros(size, np.float32), []
+    for gradient in BIN_GRADIENTS:
+        found = adacomp_select_arrays(residual, gradient, AdaComp(size), size)
+        message = np.zeros(size)
+        message[found.indices] = np.where(found.negative, -found.scale, found.scale)
+        steps.append((residual, gradient, message))
+        residual = found.residual
+    return steps
 
 
-def choices() -> figures.Table:
-    """How good own choices and the leader's choice are, with 64 learners.
+def bin_figure(step: int) -> go.Figure:
+    """The bin in a step, from 1.
 
-    >>> [round(error, 3) for error in choices().columns["test error"]]
-    [0.023, 0.02, 0.035]
+    >>> bin_figure(3).layout.meta["title"]
+    'Step 3. Nothing is sent: no |H| reaches 0.75'
     """
-    own, one, dense = (recorded_run(kind) for kind in ("topk", "scalecom", "dense"))
-    return figures.Table(
+    shown = bin_story()[step - 1]
+    title = figures.bin_step(*shown).layout.meta["title"]
+    return figures.bin_step(*shown, title=f"Step {step}. {title}")
+
+
+def one_bin() -> ipywidgets.VBox:
+    """The bin behind a slider for the step."""
+    slider = ipywidgets.IntSlider(value=1, min=1, max=len(BIN_GRADIENTS), description="step")
+    shown = LiveFigure(bin_figure(1))
+    slider.observe(lambda change: figures.update(shown, bin_figure(change["new"])), "value")
+    box = ipywidgets.VBox([slider, shown, ControlGroup()])
+    box.add_class("lp-controls")
+    return box
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+def rates() -> figures.DataTable:
+    """What each layer sends with bins of 50 and 500, and how many times smaller that is in four ways to count.
+
+    >>> rates().columns["paper"][0] > rates().columns["wire, 64 learners"][0]
+    True
+    """
+    recorded = adacomp_recording()
+    each = [recorded.history(layer) for layer in recorded.layers]
+    counted, many = [c.compression_ratios() for c in each], [c.compression_ratios(learners=64) for c in each]
+    return figures.DataTable(
         {
-            "64 learners": ["own choices", "the leader's choice", "no compression"],
-            "missed": [percent(float(run.missed.mean())) for run in (own, one)] + [""],
-            "a learner sends": [run.sent_bytes for run in (own, one, dense)],
-            "test error": [run.test_error for run in (own, one, dense)],
+            "layer": list(recorded.layers),
+            "sent": [float(c.share.mean()) for c in each],
+            "sent of a bin": [f"{c.sent.mean() * c.bin / c.size:.1f} of {c.bin}" for c in each],
+            "paper": [c.paper for c in counted],
+            "message": [c.payload for c in counted],
+            "wire, 4 learners": [c.wire for c in counted],
+            "wire, 64 learners": [c.wire for c in many],
         },
-        caption="Missed is the share of one learner's choice that is not among the largest elements of the sum",
-        formats={"a learner sends": bytes_word, "test error": ".1%"},
+        caption="Share that is sent, and how many times smaller it is than the gradient, counted in four ways.",
+        formats={
+            "sent": ".1%",
+            "paper": ".0f",
+            "message": ".0f",
+            "wire, 4 learners": ".0f",
+            "wire, 64 learners": ".1f",
+        },
     )
 
 
-def filters() -> figures.Table:
-    """What the filter does to the residuals of 64 learners, and to the test error, at both learning rates.
+def one_threshold() -> figures.DataTable:
+    """What each of six layers of a Transformer sends if the largest 1 % of their gradients are sent.
 
-    >>> [round(error, 3) for error in filters().columns["test error"]]
-    [0.02, 0.033, 0.071, 0.209, 0.338, 0.557]
+    >>> one_threshold().columns["sent"][1] < 0.01 < one_threshold().columns["sent"][-1]
+    True
     """
-    rows = [(rate, beta) for rate in (RATE, SMALL_RATE) for beta in (1.0, 0.3, 0.1)]
-    runs = [recorded_run("scalecom", beta=beta, learning_rate=rate) for rate, beta in rows]
-    distances = {
-        f"distance at step {step}": [float(run.cosine[list(run.steps).index(step)]) for run in runs]
-        for step in (60, 120)
-    }
-    return figures.Table(
-        {"learning rate": [f"{rate:g}" for rate, _ in rows], "beta": [beta for _, beta in rows]}
-        | distances
-        | {"test error": [run.test_error for run in runs]},
-        caption="ScaleCom with 64 learners: cosine distance of the residuals, and test error after 120 steps",
-        formats=dict.fromkeys(distances, ".2f") | {"test error": ".1%"},
+    captured = datasets.captured()
+    names = captured.select(model="transformer", step=50, role="weight_gradient")
+    layers = {name.split("/")[2]: np.abs(captured[name]) for name in names}
+    sizes = np.concatenate([layer.ravel() for layer in layers.values()])
+    threshold = np.sort(sizes)[-int(len(sizes) * PERCENT)]
+    return figures.DataTable(
+        {
+            "layer": list(layers),
+            "elements": [layer.size for layer in layers.values()],
+            "sent": [float((layer >= threshold).mean()) for layer in layers.values()],
+        },
+        caption="A Transformer in training step 50: one threshold for six layers, which lets the largest 1 % pass.",
+        formats={"sent": ".2%"},
     )
 
 
-def momentum_placement() -> widgets.LiveFigure:
-    """The figure of a single learner with momentum behind the average, or before what is sent; stored test losses.
+@cache
+def thresholds() -> figures.DataTable:
+    """The same training with the soft and the hard threshold, with top-k, and without compression.
 
-    >>> momentum_placement().layout.meta["alt"].partition(",")[0]
-    'Test loss in bits with momentum 0.9'
+    >>> thresholds().columns["threshold"][-1]
+    'none: all is sent'
     """
-    from lplab.claims.papers.scalecom_2020 import MOMENTUM, place_losses
-
-    losses = place_losses()
-    dense = losses.pop("dense")
-    title = "Momentum overshoots with what has waited; at a lower rate it does not"
-    return widgets.LiveFigure(figures.momentum_placement(losses, dense, momentum=MOMENTUM, title=title))
-
-
-# -- live --------------------------------------------------------------------------------------------------------------
-
-
-@needing("torch")
-def three_ways(learning_rate: float = 0.5, momentum: float = 0.0) -> LiveLearners:
-    """A button that trains 32 learners in this process: without compression, with own choices, with ScaleCom."""
-    from lplab.parallel import RunSettings, SimulatedRun
-
-    ways = {"dense": "dense", "own top-k": f"topk:density={1 / CHUNK}", "ScaleCom": f"scalecom:chunk={CHUNK}"}
-    runs = {
-        name: SimulatedRun(
-            RunSettings("mlp", text, learners=32, steps=STEPS, batch=8, lr=learning_rate, momentum=momentum),
-            engine="stacked",
+    recorded = adacomp_recording()
+    rows = []
+    for bin, factor in ((None, 2.0), (50, 1.0), (None, 1.0), (5000, 2.0), (500, 1.0)):
+        each = [recorded.history(layer, bin, factor) for layer in recorded.layers]
+        sent = sum(float(c.sent.mean()) for c in each)
+        agreeing = sum(float(c.agreeing.mean()) for c in each)
+        loss = float(recorded.losses(bin, factor)[-20:].mean())
+        name = f"{'soft' if factor == 2 else 'hard'}, bins of {f'{bin:,}' if bin else BY_KIND}"
+        rows.append(
+            (name, f"{sum(recorded.sizes) / sent:.0f}", percent(agreeing / sent), loss, recorded.error(bin, factor))
         )
-        for name, text in ways.items()
+    names = {
+        "top 1 %": "largest 1 % of a layer",
+        "top 1 %, no residue": "largest 1 %, no residual",
+        "dense": "none: all is sent",
     }
-    return widgets.live_learners(runs, name="Train 32 learners three ways", loss_range=(0, 3))
+    for other, name in names.items():
+        losses, error = recorded.other(other)
+        rows.append((name, "1" if other == "dense" else "100", "", float(losses[-20:].mean()), error))
+    heads = ("threshold", "one of … is sent", "agree", "training loss", "wrong")
+    columns = {head: [row[i] for row in rows] for i, head in enumerate(heads)}
+    caption = "240 steps: how much is sent, and how much of it agrees with the gradient of its step."
+    return figures.DataTable(columns, caption=caption, formats={"training loss": ".2f", "wrong": ".1%"})
 
 
-@needing("torch")
-def processes_and_simulator(processes: int = 4) -> LiveLearners:
-    """A button that trains with real processes, and with the simulator beside them."""
-    from lplab.parallel import RunSettings, SimulatedRun
-    from lplab.parallel.launch import DistributedRun
+def message_bits() -> figures.DataTable:
+    """Bits an element of the convolution in three codes, for six lengths of a bin.
 
-    settings = RunSettings("mlp", f"scalecom:chunk={CHUNK}", learners=processes, steps=60, lr=0.5, momentum=0)
-    runs: dict[str, DistributedRun | SimulatedRun] = {
-        f"{processes} processes": DistributedRun(settings),
-        "simulator": SimulatedRun(settings),
-    }
-    return widgets.live_learners(runs, name=f"Train with {processes} processes", loss_range=(0, 3))
-
-
-# -- guided questions --------------------------------------------------------------------------------------------------
-
-
-def explorer() -> widgets.LearnersExplorer:
-    """The explorer as the lab opens it: 8 learners, at the learning rate that trains the network well."""
-    return widgets.LearnersExplorer(learners=8, learning_rate="ten times")
-
-
-def _share(run: LearnerRun) -> float:
-    return float(run.union.mean())
+    >>> message_bits().columns["message"][0] > 5 * message_bits().columns["entropy"][0]
+    True
+    """
+    bins = (1, 5, 20, 50, 100, 500)
+    each = [adacomp_recording().history("convolution", bin) for bin in bins]
+    return figures.DataTable(
+        {
+            "bin": list(bins),
+            "sent": [float(c.share.mean()) for c in each],
+            "message": [32 / c.compression_ratios().payload for c in each],
+            "entropy": [32 / c.compression_ratios().bound for c in each],
+            "all symbols": [1.6] * len(bins),
+        },
+        caption="Convolution: bits for each element of the layer, sent or not.",
+        formats={"sent": ".1%", "message": ".2f", "entropy": ".2f", "all symbols": ".1f"},
+    )
 
 
-def _independent(state: LearnersState) -> float:
-    return build_up(float(state.run("topk").density.mean()), state.learners)
+def zipped() -> figures.DataTable:
+    """How many times smaller zlib makes real gradients.
+
+    >>> all(1 < plain < 1.2 for plain in zipped().columns["zlib"])
+    True
+    """
+    captured = datasets.captured()
+    columns: dict[str, list[object]] = {name: [] for name in ("network", "zlib", "bytes shuffled")}
+    for model in captured.models:
+        names = captured.select(model=model, step=captured.steps_of(model)[1], role="weight_gradient")
+        g = np.concatenate([captured[name].ravel() for name in names])
+        plain, shuffled = (g.nbytes / len(Lossless("zlib", 6, shuffle).encode(g)) for shuffle in (False, True))
+        for name, value in zip(columns, (model, plain, shuffled), strict=True):
+            columns[name].append(value)
+    caption = "How many times smaller zlib makes gradients."
+    return figures.DataTable(columns, caption=caption, formats={"zlib": ".2f", "bytes shuffled": ".2f"})
 
 
-def _errors(state: LearnersState) -> dict[str, float]:
-    return {name: state.run(kind).test_error for name, kind in WAYS.items()}
+# ---- the explorer ----------------------------------------------------------------------------------------------------
 
 
-def _errors_text(state: LearnersState) -> str:
-    return ", ".join(f"{name} {percent(error)}" for name, error in _errors(state).items())
+def explorer() -> ResidualExplorer:
+    """The recorded trainings, opened at the convolution, early in the training."""
+    return ResidualExplorer(layer="convolution", moment=3)
 
 
-def _distance(state: LearnersState, **changes: Any) -> float:
-    """The cosine distance of the residuals at the last recorded step of ScaleCom."""
-    return float(state.changed(**changes).run("scalecom").cosine[-1])
+def guided_explorer() -> GuidedExplorer:
+    """The explorer below its questions."""
+    return guided(explorer(), QUESTIONS)
 
 
-WAYS = {"ScaleCom": "scalecom", "own choices": "topk", "no compression": "dense"}
+def share(state: ResidualState) -> float:
+    """The share of the state's layer that is sent, over all steps."""
+    return float(layer_history(state, state.layer).share.mean())
+
+
+def held(state: ResidualState) -> float:
+    """The residual of the state's layer, in gradients, over all steps."""
+    return float(layer_history(state, state.layer).residual_ratio.mean())
+
+
+def loss(state: ResidualState) -> float:
+    """The mean training loss of the last 20 steps."""
+    return float(adacomp_recording().losses(*state.run)[-20:].mean())
+
+
+def _longer_bins(state: ResidualState) -> str:
+    short = state.changed(bin=50)
+    return (
+        f"Less is sent, and more waits. With bins of 50 the convolution sends {percent(share(short))} and its "
+        f"residual is as long as {held(short):.1f} gradients. With bins of 500 it sends {percent(share(state))} and "
+        f"holds {held(state):.1f} gradients. In a longer bin a smaller share of the elements comes near the largest "
+        "one, so more must wait."
+    )
+
+
+def _no_bins(state: ResidualState) -> str:
+    return (
+        f"It sends {percent(share(state))} and not everything. A bin of one element compares |H| with its own |G|. "
+        "Both long grey strokes have the pink mark of |H| below their end, so these elements wait. Their new gradient "
+        "points against G. Then |H| is smaller than |G|, if the gradient is not more than twice as long."
+    )
+
+
+def _hard(state: ResidualState) -> str:
+    soft = state.changed(factor=2.0)
+    return (
+        f"The soft threshold sends {percent(share(soft))}, the hard one {percent(share(state))}, which is one "
+        f"element of a bin of 50. The residual grows from {held(soft):.1f} to {held(state):.1f} gradients, and the "
+        f"training loss from {loss(soft):.2f} to {loss(state):.2f}."
+    )
+
+
+def _dense_counts(state: ResidualState) -> str:
+    ratios = layer_history(state, state.layer).compression_ratios()
+    return (
+        f"The paper counts only the elements that are sent ({ratio_text(ratios.paper)}). A message that can be "
+        f"decoded also holds the scale and says which bins are empty ({ratio_text(ratios.payload)}). With four "
+        "learners each one sends its message three times, to each of the others. Uncompressed gradients are added on "
+        "their way, so each learner sends only one and a half of them. That is why about half of the saving is left "
+        f"({ratio_text(ratios.wire)})."
+    )
+
+
 QUESTIONS = (
     GuidedQuestion(
-        "Move *learners* to 64. Which share of the weights does the sum of own choices hold, and which share does the "
-        "sum of the leader's choice hold? Read the title.",
-        {"learners": 64},
+        "Choose the layer *convolution*. Move *bin* to 50, and then to 500. What does the longer bin do to the share "
+        "that is sent, and to the residual? The title of the upper figure gives both.",
+        {"layer": "convolution", "bin": 500},
+        _longer_bins,
+        lambda state: share(state) < share(state.changed(bin=50)) and held(state) > held(state.changed(bin=50)),
+    ),
+    GuidedQuestion(
+        "Set *bin* to 1, the second position of the slider. Now every element is alone in its bin and is the "
+        "largest of it. Is everything sent? Set *step* to 237 and find two grey strokes in the lower figure that reach "
+        "above the green line. Where is |H| of these elements?",
+        {"layer": "convolution", "bin": 1, "moment": 237},
+        _no_bins,
+        lambda state: 0.5 < share(state) < 1 and _held_back_point_against(state) and _long_ones_that_wait(state) == 2,
+    ),
+    GuidedQuestion(
+        "Go back to bins of *50 | 500* and choose the threshold *hard*. Then only an element with the largest |G| "
+        "of its bin is sent. What becomes of the residual? And of the training "
+        "loss, in the line of text?",
+        {"layer": "convolution", "bin": BY_KIND, "factor": 1.0},
+        _hard,
         lambda state: (
-            f"The sum of own choices holds {percent(_share(state.run('topk')))} of the weights. With a leader it holds "
-            f"{percent(_share(state.run('scalecom')))}, exactly what one learner sends."
-        ),
-        lambda state: (
-            _share(state.run("topk")) > 20 * _share(state.run("scalecom"))
-            and np.allclose(state.run("scalecom").union, state.run("scalecom").density)
+            held(state) > held(state.changed(factor=2.0))
+            and loss(state) > loss(state.changed(factor=2.0))
+            and round(share(state) * 50) == 1
         ),
     ),
     GuidedQuestion(
-        "The dashed curve shows independent choices, as if each learner chose by chance. Is the curve of own choices "
-        "above it or below it at 64 learners? "
-        "What does that say about the learners?",
-        {"learners": 64},
-        lambda state: (
-            f"It is below. Independent choices would fill {percent(_independent(state))} of the weights, and own "
-            f"choices fill {percent(_share(state.run('topk')))}. So the learners agree about a part of what is large."
-        ),
-        lambda state: _share(state.run("topk")) < 0.6 * _independent(state),
-    ),
-    GuidedQuestion(
-        "Stay at 64 learners and move *one sent of* to 25. A learner now sends one element of 25. How many bytes does "
-        "it send in a step with own choices, and how many without compression?",
-        {"learners": 64, "chunk": 25},
-        lambda state: (
-            f"{bytes_word(state.run('topk').sent_bytes)} with own choices, and "
-            f"{bytes_word(state.run('dense').sent_bytes)} without compression. The compressor sends "
-            f"{state.run('topk').sent_bytes / state.run('dense').sent_bytes:.1f} times as much as no compressor at all. "
-            f"(The curve of own choices bends down at 64 learners. There the sum swings from step to step, between "
-            f"{percent(float(state.run('topk').union.min()))} and {percent(float(state.run('topk').union.max()))}.)"
-        ),
-        lambda state: state.run("topk").sent_bytes > 2 * state.run("dense").sent_bytes,
-    ),
-    GuidedQuestion(
-        "Back at one of 112, read the test errors in the line of text. Does compression hurt this network?",
-        {"learners": 64},
-        lambda state: (
-            f"Not visibly. The test errors are {_errors_text(state)}. From seed to seed they differ by a few percentage "
-            "points, so one run of each cannot tell which is best. None of them fails."
-        ),
-        lambda state: max(_errors(state).values()) - min(_errors(state).values()) < 0.03,
-    ),
-    GuidedQuestion(
-        "So far the *learning rate* was *ten times* 0.1, which is 1. Choose *standard*, which is 0.1. What happens to "
-        "the test errors?",
-        {"learners": 64, "learning_rate": "standard"},
-        lambda state: (
-            f"They are much larger: {_errors_text(state)}. With this small rate the network has not finished learning "
-            "after 120 steps."
-        ),
-        lambda state: (
-            min(_errors(state).values()) > 3 * max(_errors(state.changed(learning_rate="ten times")).values())
-        ),
-    ),
-    GuidedQuestion(
-        "The lower figure shows how far apart the residuals of the learners are. Compare both learning rates. At which "
-        "one are the residuals more alike at the end?",
-        {"learners": 64, "learning_rate": "standard"},
-        lambda state: (
-            f"At the small one. The distance falls to {_distance(state):.2f} there, and it is "
-            f"{_distance(state, learning_rate='ten times'):.2f} at the larger one. There the weights move far between "
-            "two steps, but training is also further on, so this figure cannot tell why."
-        ),
-        lambda state: _distance(state) < 0.5 * _distance(state, learning_rate="ten times"),
-    ),
-    GuidedQuestion(
-        "Choose *ten times* again, and move *beta* down to 0.1. This is the filter of ScaleCom; own choices have none. "
-        "What does it do to the residuals, and to the test error?",
-        {"learners": 64, "beta": 0.1},
-        lambda state: (
-            f"The residuals are more alike, at a distance of {_distance(state):.2f} instead of "
-            f"{_distance(state, beta=1.0):.2f}. But the test error of ScaleCom rises from "
-            f"{percent(_errors(state.changed(beta=1.0))['ScaleCom'])} to {percent(_errors(state)['ScaleCom'])}."
-        ),
-        lambda state: (
-            _distance(state) < _distance(state, beta=1.0)
-            and _errors(state)["ScaleCom"] > 2 * _errors(state.changed(beta=1.0))["ScaleCom"]
+        "Choose the layer *dense* and the soft threshold. The table below the controls counts the same message in "
+        "several ways. The first line counts only the elements that are sent. The second counts a whole message, which "
+        "a receiver can decode. The third counts what each of four learners sends to the others. Look at the column "
+        "*all steps*. How much of the saving is lost from line to line, and what may take it away? (The entropy bound "
+        "in the last line is explained in Going deeper.)",
+        {"layer": "dense"},
+        _dense_counts,
+        lambda state: (lambda c: c.paper > c.payload and 0.45 < c.wire / c.payload < 0.55)(
+            layer_history(state, state.layer).compression_ratios()
         ),
     ),
 )
+
+
+def _held_back_point_against(state: ResidualState) -> bool:
+    """Whether each element of the recorded window that is not sent has a gradient against G, or is zero."""
+    window = adacomp_recording().window(state.layer, state.moment, *state.run)
+    waits = ~window.sent
+    return bool((window.gradient[waits] * window.total[waits] <= 0).all())
+
+
+def _long_ones_that_wait(state: ResidualState) -> int:
+    """How many elements in the lower figure wait with |G| from S to the end of its axis, and |H| clearly below |G|."""
+    window = adacomp_recording().window(state.layer, state.moment, *state.run)
+    part = shown_bins(window.sent, window.bin)
+    total, boosted = (np.abs(window.residual + k * window.gradient)[part] / window.scale for k in (1, 2))
+    long = ~window.sent[part] & (total > 1)
+    return int(long.sum()) if (total[long] - boosted[long] > 0.5).all() and total[long].max() < MAX_HEIGHT else 0
+
+
 GUIDED = ((explorer, QUESTIONS),)
-
-
-# -- checked -----------------------------------------------------------------------------------------------------------
-
-
-def numbers_of_the_text() -> list[str]:
-    """What the text says and no visible table has: one line for each fact."""
-    own, one = (recorded_run(kind) for kind in ("topk", "scalecom"))
-    counts = (1, 2, 4, 8, 16, 32, 64)
-    failed, own_failed = ([n for n in counts if recorded_run(kind, n).test_error > 0.5] for kind in ("dense", "topk"))
-    small = recorded_run("scalecom", learning_rate=SMALL_RATE)
-    waits, sent = (next_memory(np.array([2.0]), np.array([4.0]), np.array(at, int), 0.5)[0] for at in ([], [0]))
-    return [
-        f"own choices send {own.sent_bytes / one.sent_bytes:.0f} times as many bytes as ScaleCom",
-        f"an element is sent {STEPS * one.density.mean():.1f} times in {STEPS} steps",
-        f"residual 2, gradient 4, beta 0.5: {waits:g} if it waits, {sent:g} if it is sent",
-        f"beta 0.1: of a gradient that waited arrive {percent(_arriving(0.1, 1))} with the element's next sending, "
-        f"{percent(_arriving(0.1, 2))} with two, {percent(_arriving(0.1, 100))} with a hundred",
-        f"learning rate {SMALL_RATE:g}: the distance of the residuals falls from {small.cosine[0]:.2f} to "
-        f"{small.cosine[-1]:.2f}",
-        f"without compression, trainings fail with {failed} learners, with own choices with {own_failed}",
-    ]
-
-
-def _arriving(beta: float, sendings: int) -> float:
-    """The share of a gradient of 1, not sent at first, that has arrived after so many sendings of its element.
-
-    >>> _arriving(0.5, 1), _arriving(0.5, 2)
-    (0.5, 0.75)
-    """
-    nothing, here = np.zeros(1), np.array([0])
-    residual, arrived = next_memory(nothing, np.ones(1), here[:0], beta), 0.0
-    for _ in range(sendings):
-        arrived += float(residual[0])
-        residual = next_memory(residual, nothing, here, beta)
-    return arrived
-
-
-@needing("torch")
-def two_real_processes() -> str:
-    """ScaleCom in two processes and in the simulator: bytes of a step, and how many weights differ."""
-    from lplab.parallel import RunSettings, SimulatedRun, count_differences
-    from lplab.parallel.launch import DistributedRun
-
-    settings = RunSettings("mlp", f"scalecom:chunk={CHUNK},beta=0.3", learners=2, steps=5)
-    real, simulated = DistributedRun(settings), SimulatedRun(settings)
-    sent = [[report["payload_bytes"] for report in run if "step" in report] for run in (real, simulated)]
-    differ, total = count_differences(real.weights, simulated.weights)
-    return (
-        f"two processes: {sent[0][0]:,} bytes a step, as simulated: {sent[0] == sent[1]}; "
-        f"{differ} of {total:,} weights differ"
-    )
-
-
-def checked_numbers() -> Folded:
-    """The numbers that answer the prediction or stand in the text, for the tests; runs two real processes."""
-    return Folded(sums_and_bytes(), choices(), "\n".join([*numbers_of_the_text(), str(two_real_processes())]))

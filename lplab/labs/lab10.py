@@ -1,364 +1,355 @@
-"""Lab 10, scaling out: its tables, its figures and its guided questions."""
+"""Lab 10, ScaleCom: its tables, its guided questions, and its live runs of many learners."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lplab import claims, compression, figures
-from lplab.claims.papers.ddl_model import ddl_step
-from lplab.figures import Table
-from lplab.figures.device_timeline import milliseconds
-from lplab.hardware import Cluster, Simulation, network, simulate, sweep, workloads
+import numpy as np
+
+from lplab import figures, widgets
+from lplab.compression.compression_ratio import build_up
+from lplab.exercises.lab10.next_memory import next_memory
+from lplab.figures.many_learners import bytes_word
 from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedQuestion
-from lplab.widgets import ClusterExplorer
+from lplab.labs.needing import needing
+from lplab.number_text import percent
+from lplab.recordings import LearnerRun, LearnerSetting, many_learners
+from lplab.widgets.explorers.learners_explorer import LearnersState
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from lplab.parallel.launch import DistributedRun
+    from lplab.parallel.simulated import SimulatedRun
+    from lplab.widgets.live.live_learners import LiveLearners
 
-SLOW, FAST = "10Gb/s, 50us", "100Gb/s, 50us"
-HOW: dict[str, Any] = {"precision": "fp16_mixed", "batch": 32, "utilization": 0.5}
-GRADIENT = 2 * workloads.get("resnet50").parameters  # bytes of ResNet-50's gradient in 16 bits
-DDL = "DDL 2017 (4 × 64 P100)"
-SENDS = {  # what each compressor of the library sends, in a line
-    "adacomp": "in each bin the elements near its largest, 2018",
-    "scalecom": "the elements that one device, the leader, chooses for all, 2020",
-    "topk": "its own largest elements, 1 %",
-    "randomk": "elements that a shared coin chooses, 1 %",
-    "dgc": "its own largest elements, 0.1 % (deep gradient compression, 2018)",
-    "onebit": "one bit an element, and two means for each column, 2014",
-    "signsgd": "the sign of each element, 2018",
-    "efsign": "the sign of each element, and one size, with error feedback, 2019",
-    "terngrad": "−1, 0 or 1 for each element, by chance, 2017",
-    "qsgd": "one of a few levels for each element, by chance, 2017",
-    "powersgd": "two thin matrices whose product is close to the gradient, 2019",
-}
+CHUNK = 112  # one of so many elements is sent
+RATE, SMALL_RATE = 1.0, 0.1  # with the first one the network of the recordings is well trained after 120 steps
+STEPS = 120  # of the live run: after 60, the compressed trainings have not caught up yet
 
 
-def _slow(devices: int = 64, link: str = SLOW, **settings: Any) -> Simulation:
-    """A step of ResNet-50 on V100, 32 images each in 16 bits, with other settings where they are given."""
-    return simulate("resnet50", Cluster("v100", devices, link), **{**HOW, **settings})
+def recorded_run(
+    compressor: str, learners: int = 64, chunk: int = CHUNK, beta: float = 1.0, learning_rate: float = RATE
+) -> LearnerRun:
+    """A recorded training; without compression ("dense") there is no chunk.
 
-
-# ---- the ring --------------------------------------------------------------------------------------------------------
-
-
-def ring_costs() -> Table:
-    """What a ring costs on 10 Gb/s with 50 µs of latency, and what it costs to send everything to one device."""
-    devices = (2, 8, 64, 1024)
-    every = [network.sent_bytes("ring", n, GRADIENT) / 1e6 for n in devices]
-    steps = [int(network.steps("ring", n)) for n in devices]
-    return Table(
-        {
-            "devices": devices,
-            "each sends (MB)": every,
-            "sending that (ms)": [1e3 * sent * 1e6 / 1.25e9 for sent in every],
-            "messages in a row": steps,
-            "latency of all (ms)": [50e-3 * count for count in steps],
-            "all to one device (ms)": [2e3 * (n - 1) * GRADIENT / 1.25e9 for n in devices],
-        },
-        caption="51 MB of gradient around a ring of 10 Gb/s and 50 µs, and through one device",
-        formats=dict.fromkeys(("each sends (MB)", "sending that (ms)", "latency of all (ms)"), ".1f")
-        | {"all to one device (ms)": ",.0f"},
+    >>> round(recorded_run("dense").test_error, 3)
+    0.035
+    """
+    return many_learners(
+        LearnerSetting(compressor, learners, 1 if compressor == "dense" else chunk, beta, learning_rate)
     )
 
 
-# ---- one step --------------------------------------------------------------------------------------------------------
+# -- tables ------------------------------------------------------------------------------------------------------------
 
 
-def slow_step() -> Any:
-    """The step of the prediction: two of 64 devices, and the network."""
-    return figures.device_timeline(_slow())
+def two_learners() -> figures.DataTable:
+    """Two learners with four elements each: their own choices added, and the choice of the first one added.
 
-
-def fast_step() -> Any:
-    """The same over a link that is ten times as fast."""
-    return figures.device_timeline(_slow(link=FAST))
-
-
-def ddl_events() -> pd.DataFrame:
-    """The events of the step behind DDL's claim, on two devices: starts and ends in seconds."""
-    import pandas
-
-    return pandas.DataFrame(ddl_step().timeline(2))
-
-
-def ddl_timeline() -> Any:
-    """The step behind DDL's claim, layer by layer."""
-    return figures.device_timeline(ddl_step(), detail="layers")
-
-
-# ---- what was seen ---------------------------------------------------------------------------------------------------
-
-
-def links_table() -> Table:
-    """Three links and three sizes of cluster."""
-    links = {"10 Gb/s, 50 µs": SLOW, "100 Gb/s, 50 µs": FAST, "100 Gb/s, 1,000 µs": "100Gb/s, 1000us"}
-    found = [(name, n, _slow(n, link)) for name, link in links.items() for n in (8, 64, 1024)]
-    return Table(
-        {
-            "link": [name for name, _, _ in found],
-            "devices": [n for _, n, _ in found],
-            "efficiency": [step.efficiency for _, _, step in found],
-            "times as fast as one": [n * step.efficiency for _, n, step in found],
-            "sending (ms)": [1e3 * step.communication_seconds for _, _, step in found],
-            "of that not hidden (ms)": [1e3 * step.exposed_seconds for _, _, step in found],
-        },
-        caption="V100 with 32 images each, 16 bits. One device alone needs 24.2 ms for a step. All modelled.",
-        formats={"efficiency": ".0%"}
-        | dict.fromkeys(("times as fast as one", "sending (ms)", "of that not hidden (ms)"), ".1f"),
-    )
-
-
-def bits_table() -> Table:
-    """Fewer bits on 64 H100: the step, its sending, efficiency and throughput."""
-    recipes = {"32 bits": "fp32", "16 bits": "bf16", "8 bits (2019)": "hfp8_2019"}
-    cluster = Cluster("h100", 64, "100Gb/s, 10us")
-    found = [simulate("resnet50", cluster, precision=name, batch=32, utilization=0.5) for name in recipes.values()]
-    return Table(
-        {
-            "numbers": list(recipes),
-            "step (ms)": [1e3 * step.step_seconds for step in found],
-            "sending (ms)": [1e3 * step.communication_seconds for step in found],
-            "efficiency": [step.efficiency for step in found],
-            "images a second": [round(step.throughput) for step in found],
-        },
-        caption="64 H100 over 100 Gb/s, 10 µs (modelled)",
-        formats={"step (ms)": ".1f", "sending (ms)": ".1f", "efficiency": ".0%"},
-    )
-
-
-# ---- going deeper ----------------------------------------------------------------------------------------------------
-
-
-def compressors_table() -> Table:
-    """Every compressor of the library: what it sends, how messages meet, and its efficiency on V100."""
-    names = [name for name in compression.names() if name in SENDS]
-    found = {n: [_slow(n, compressor=name) for name in names] for n in (16, 64, 1024)}
-    kinds = ["gathered" if "gather" in step.design.traffic.kinds else "summed" for step in found[16]]
-    order = sorted(range(len(names)), key=lambda i: (kinds[i] != "summed", -found[1024][i].efficiency))
-    columns: dict[str, Any] = {
-        "compressor": [names[i] for i in order],
-        **{f"on {n:,}": [steps[i].efficiency for i in order] for n, steps in found.items()},
-        "messages are": [kinds[i] for i in order],
-        "each device sends": [SENDS[names[i]] for i in order],
+    >>> [row[1:] for row in two_learners().rows()[2:]]
+    [['4', '0', '3', '0'], ['5', '0', '0', '0']]
+    """
+    p = np.array([[4, 1, -1, 0], [1, 1, 3, 0]])
+    places = np.abs(p).argmax(axis=1)
+    own = np.zeros_like(p)
+    own[range(2), places] = p[range(2), places]
+    first = np.where(np.arange(4) == places[0], p, 0)
+    rows = {
+        "A would like to send": p[0],
+        "B would like to send": p[1],
+        "own choices, added": own.sum(axis=0),
+        "A chooses for both, added": first.sum(axis=0),
     }
-    return Table(
-        columns,
-        caption="Efficiency with compressed gradients over 10 Gb/s. Without a compressor it is 25 % on 1,024 devices.",
-        formats=dict.fromkeys((f"on {n:,}" for n in found), ".1%"),
+    return figures.DataTable(
+        {"": list(rows)} | {f"element {i + 1}": [int(row[i]) for row in rows.values()] for i in range(4)},
+        caption="Two learners, and each sends one of four elements",
     )
 
 
-def compressor_curves() -> Any:
-    """Efficiency against devices for three compressors and none."""
-    chosen = {
-        "none": "no compressor",
-        "randomk:density=0.01": "random-k, 1 %",
-        "scalecom": "ScaleCom",
-        "topk:density=0.01": "top-k, 1 %",
-    }
-    devices = [2**k for k in range(11)]
-    frame = sweep("resnet50", chip="v100", devices=devices, link=SLOW, compressor=[*chosen], **HOW)
-    frame["compressor"] = frame["compressor"].map(chosen)
-    return figures.sweep_curves(frame, title="Messages that are gathered do not scale (modelled)")
+def sums_and_bytes() -> figures.DataTable:
+    """What the sum of all messages holds, and what a learner sends, for 1 to 64 learners.
 
-
-def memory_table() -> Table:
-    """What one device of 64 holds, in MB, for some settings."""
-    settings: dict[str, dict[str, Any]] = {
-        "16 bits, batch 32": {},
-        "with ScaleCom": {"compressor": "scalecom"},
-        "with a shared update": {"sharded": True},
-        "32 bits": {"precision": "fp32"},
-        "batch 128": {"batch": 128},
+    >>> [round(share, 3) for share in sums_and_bytes().columns["own choices"]]
+    [0.009, 0.032, 0.1, 0.221]
+    """
+    counts = (1, 4, 16, 64)
+    own, one = ([recorded_run(kind, n) for n in counts] for kind in ("topk", "scalecom"))
+    shares: dict[str, list[float]] = {
+        "own choices": [float(run.union.mean()) for run in own],
+        "if independent": [build_up(float(run.density.mean()), n) for run, n in zip(own, counts, strict=True)],
+        "ScaleCom": [float(run.union.mean()) for run in one],
     }
-    held = [_slow(**each).memory for each in settings.values()]
-    parts = ("weights", "master", "gradients", "optimizer", "activations", "residuals")
-    columns: dict[str, Any] = {"each device has": list(settings)}
-    columns |= {part: [memory.get(part, 0.0) / 1e6 for memory in held] for part in parts}
-    columns["all"] = [_slow(**each).memory_bytes / 1e6 for each in settings.values()]
-    return Table(
-        columns,
-        caption="Memory of one of 64 devices, in MB (each number is rounded on its own)",
-        formats=dict.fromkeys([*parts, "all"], ",.0f"),
+    dense = [recorded_run("dense", n).sent_bytes for n in counts]
+    sent = {
+        "own sends": [run.sent_bytes for run in own],
+        "ScaleCom sends": [run.sent_bytes for run in one],
+        "no compression": dense,
+    }
+    return figures.DataTable(
+        {"learners": list(counts), **shares, **sent},
+        caption="The share of the weights that the sum of all messages holds, and what a learner sends in a step "
+        "(mean of the recorded steps, one element of 112 sent)",
+        formats=dict.fromkeys(shares, ".1%") | dict.fromkeys(sent, bytes_word),
     )
 
 
-def shared_table() -> Table:
-    """A shared update with weights in 8 and in 16 bits: bytes and seconds."""
-    rows = [(name, shared) for name in ("hfp8_2019", "fp16_mixed") for shared in (False, True)]
-    cluster = Cluster("h100", 16, "25Gb/s, 10us")
-    found = [simulate("resnet50", cluster, precision=name, batch=32, sharded=shared) for name, shared in rows]
-    return Table(
+def choices() -> figures.DataTable:
+    """How good own choices and the leader's choice are, with 64 learners.
+
+    >>> [round(error, 3) for error in choices().columns["test error"]]
+    [0.023, 0.02, 0.035]
+    """
+    own, one, dense = (recorded_run(kind) for kind in ("topk", "scalecom", "dense"))
+    return figures.DataTable(
         {
-            "weights travel in": ["8 bits" if name == "hfp8_2019" and shared else "16 bits" for name, shared in rows],
-            "recipe": [{"hfp8_2019": "8 bits (2019)", "fp16_mixed": "16 bits"}[name] for name, _ in rows],
-            "shared update": ["yes" if shared else "no" for _, shared in rows],
-            "each sends (MB)": [step.sent_bytes / 1e6 for step in found],
-            "step (ms)": [1e3 * step.step_seconds for step in found],
+            "64 learners": ["own choices", "the leader's choice", "no compression"],
+            "missed": [percent(float(run.missed.mean())) for run in (own, one)] + [""],
+            "a learner sends": [run.sent_bytes for run in (own, one, dense)],
+            "test error": [run.test_error for run in (own, one, dense)],
         },
-        caption="16 H100 over 25 Gb/s (modelled)",
-        formats={"each sends (MB)": ".1f", "step (ms)": ".1f"},
+        caption="Missed is the share of one learner's choice that is not among the largest elements of the sum",
+        formats={"a learner sends": bytes_word, "test error": ".1%"},
     )
 
 
-# ---- the explorer and its questions ----------------------------------------------------------------------------------
+def filters() -> figures.DataTable:
+    """What the filter does to the residuals of 64 learners, and to the test error, at both learning rates.
 
-
-def explorer() -> ClusterExplorer:
-    """The explorer, away from the prediction: eight devices and a fast link."""
-    return ClusterExplorer(devices=8, gigabits=100.0)
-
-
-def _waits(state: Any) -> str:
-    step = state.simulation
-    hidden = step.communication_seconds - step.exposed_seconds
-    return (
-        f"The transfers take {milliseconds(step.communication_seconds)}. The backward pass hides "
-        f"{milliseconds(hidden)} of them. For the other {milliseconds(step.exposed_seconds)} of a step of "
-        f"{milliseconds(step.step_seconds)}, all devices wait for the network."
+    >>> [round(error, 3) for error in filters().columns["test error"]]
+    [0.02, 0.033, 0.071, 0.209, 0.338, 0.557]
+    """
+    rows = [(rate, beta) for rate in (RATE, SMALL_RATE) for beta in (1.0, 0.3, 0.1)]
+    runs = [recorded_run("scalecom", beta=beta, learning_rate=rate) for rate, beta in rows]
+    distances = {
+        f"distance at step {step}": [float(run.cosine[list(run.steps).index(step)]) for run in runs]
+        for step in (60, 120)
+    }
+    return figures.DataTable(
+        {"learning rate": [f"{rate:g}" for rate, _ in rows], "beta": [beta for _, beta in rows]}
+        | distances
+        | {"test error": [run.test_error for run in runs]},
+        caption="ScaleCom with 64 learners: cosine distance of the residuals, and test error after 120 steps",
+        formats=dict.fromkeys(distances, ".2f") | {"test error": ".1%"},
     )
 
 
-def _waits_is_true(state: Any) -> bool:
-    step = state.simulation
-    return 0 < step.exposed_seconds < step.communication_seconds and step.exposed_seconds > 0.5 * step.step_seconds
+def momentum_placement() -> widgets.LiveFigure:
+    """The figure of a single learner with momentum behind the average, or before what is sent; stored test losses.
+
+    >>> momentum_placement().layout.meta["alt"].partition(",")[0]
+    'Test loss in bits with momentum 0.9'
+    """
+    from lplab.claims.papers.scalecom_2020 import MOMENTUM, place_losses
+
+    losses = place_losses()
+    dense = losses.pop("dense")
+    title = "Momentum overshoots with what has waited; at a lower rate it does not"
+    return widgets.LiveFigure(figures.momentum_placement(losses, dense, momentum=MOMENTUM, title=title))
 
 
-def _latency(state: Any) -> str:
-    quick, slow = state.changed(microseconds=50.0), state.changed(microseconds=50.0, gigabits=10.0)
-    return (
-        f"With 50 µs the 1,024 devices do the work of {_work(quick)}. With 1,000 µs they do that of {_work(state)}, "
-        f"even less than over 10 Gb/s with 50 µs ({_work(slow)}). So more bandwidth does not help "
-        "against a long latency. Each message has to wait for the one before it, and the latencies add up."
-    )
+# -- live --------------------------------------------------------------------------------------------------------------
 
 
-def _work(state: Any) -> str:
-    return f"{state.devices * state.simulation.efficiency:,.1f}"
+@needing("torch")
+def three_ways(learning_rate: float = 0.5, momentum: float = 0.0) -> LiveLearners:
+    """A button that trains 32 learners in this process: without compression, with own choices, with ScaleCom."""
+    from lplab.parallel import RunSettings, SimulatedRun
+
+    ways = {"dense": "dense", "own top-k": f"topk:density={1 / CHUNK}", "ScaleCom": f"scalecom:chunk={CHUNK}"}
+    runs = {
+        name: SimulatedRun(
+            RunSettings("mlp", text, learners=32, steps=STEPS, batch=8, lr=learning_rate, momentum=momentum),
+            engine="stacked",
+        )
+        for name, text in ways.items()
+    }
+    return widgets.live_learners(runs, name="Train 32 learners three ways", loss_range=(0, 3))
 
 
-def _latency_is_true(state: Any) -> bool:
-    slow = state.changed(microseconds=50.0, gigabits=10.0)
-    quick = state.changed(microseconds=50.0)
-    return state.simulation.efficiency < slow.simulation.efficiency < quick.simulation.efficiency
+@needing("torch")
+def processes_and_simulator(processes: int = 4) -> LiveLearners:
+    """A button that trains with real processes, and with the simulator beside them."""
+    from lplab.parallel import RunSettings, SimulatedRun
+    from lplab.parallel.launch import DistributedRun
+
+    settings = RunSettings("mlp", f"scalecom:chunk={CHUNK}", learners=processes, steps=60, lr=0.5, momentum=0)
+    runs: dict[str, DistributedRun | SimulatedRun] = {
+        f"{processes} processes": DistributedRun(settings),
+        "simulator": SimulatedRun(settings),
+    }
+    return widgets.live_learners(runs, name=f"Train with {processes} processes", loss_range=(0, 3))
 
 
-def _bits(state: Any) -> list[Any]:
-    return [state.changed(recipe=name).simulation for name in ("32 bits", "16 bits", "8 bits (2019)")]
+# -- guided questions --------------------------------------------------------------------------------------------------
 
 
-def _fewer(state: Any) -> str:
-    wide, half, eight = _bits(state)
-    return (
-        f"With 32, 16 and 8 bits the efficiency is {_percent(wide)}, {_percent(half)} and {_percent(eight)}. The "
-        f"images a second are {wide.throughput:,.0f}, {half.throughput:,.0f} and {eight.throughput:,.0f}. With 16 "
-        "bits computing gets faster by more than sending does. So the efficiency falls, and yet more images are "
-        "processed. Eight bits add nothing on a V100, because it stores them but multiplies in 16 bits. "
-        "Computing even takes a little longer, and hides a little more, so the efficiency rises."
-    )
+def explorer() -> widgets.LearnersExplorer:
+    """The explorer as the lab opens it: 8 learners, at the learning rate that trains the network well."""
+    return widgets.LearnersExplorer(learners=8, learning_rate="ten times")
 
 
-def _percent(step: Simulation) -> str:
-    return f"{100 * step.efficiency:.0f} %"
+def _share(run: LearnerRun) -> float:
+    return float(run.union.mean())
 
 
-def _fewer_is_true(state: Any) -> bool:
-    wide, half, eight = _bits(state)
-    faster = half.throughput > 2 * wide.throughput and abs(eight.throughput / half.throughput - 1) < 0.02
-    return half.efficiency < wide.efficiency and faster
+def _independent(state: LearnersState) -> float:
+    return build_up(float(state.run("topk").density.mean()), state.learners)
 
 
-def _star(state: Any) -> str:
-    model, hidden = state.simulation.efficiency, state.changed(overlap=1.0).simulation.efficiency
-    return (
-        f"With nothing hidden, the 256 devices do the work of {_work(state)}. This is an efficiency of "
-        f"{100 * model:.1f} %, one point below the star at 95 %. With an overlap of 100 % it is {100 * hidden:.1f} %, "
-        "nearly four points above the star. So they probably hid little or nothing. This is not certain, because we "
-        "only assume that four GPUs share two network ports (places for cables). (The card below gives a little "
-        "less, because it takes a ring, and slower links inside a machine.)"
-    )
+def _errors(state: LearnersState) -> dict[str, float]:
+    return {name: state.run(kind).test_error for name, kind in WAYS.items()}
 
 
-def _star_is_true(state: Any) -> bool:
-    model, hidden = state.simulation.efficiency, state.changed(overlap=1.0).simulation.efficiency
-    return 0.005 < 0.95 - model < 0.015 and 0.035 < hidden - 0.95 < 0.045
+def _errors_text(state: LearnersState) -> str:
+    return ", ".join(f"{name} {percent(error)}" for name, error in _errors(state).items())
 
 
+def _distance(state: LearnersState, **changes: Any) -> float:
+    """The cosine distance of the residuals at the last recorded step of ScaleCom."""
+    return float(state.changed(**changes).run("scalecom").cosine[-1])
+
+
+WAYS = {"ScaleCom": "scalecom", "own choices": "topk", "no compression": "dense"}
 QUESTIONS = (
     GuidedQuestion(
-        "Choose 64 devices and a link of 10 Gb/s. Read the lower figure. Which part of the transfers is hidden, and "
-        "for how long do all devices wait?",
-        position={"devices": 64, "gigabits": 10.0},
-        answer=_waits,
-        true=_waits_is_true,
+        "Move *learners* to 64. Which share of the weights does the sum of own choices hold, and which share does the "
+        "sum of the leader's choice hold? Read the title.",
+        {"learners": 64},
+        lambda state: (
+            f"The sum of own choices holds {percent(_share(state.run('topk')))} of the weights. With a leader it holds "
+            f"{percent(_share(state.run('scalecom')))}, exactly what one learner sends."
+        ),
+        lambda state: (
+            _share(state.run("topk")) > 20 * _share(state.run("scalecom"))
+            and np.allclose(state.run("scalecom").union, state.run("scalecom").density)
+        ),
     ),
     GuidedQuestion(
-        "Choose 1,024 devices, 100 Gb/s and 50 µs. Then move *latency* to 1,000 µs. Is this better or worse than "
-        "10 Gb/s with 50 µs?",
-        position={"devices": 1024, "gigabits": 100.0, "microseconds": 1000.0},
-        answer=_latency,
-        true=_latency_is_true,
+        "The dashed curve shows independent choices, as if each learner chose by chance. Is the curve of own choices "
+        "above it or below it at 64 learners? "
+        "What does that say about the learners?",
+        {"learners": 64},
+        lambda state: (
+            f"It is below. Independent choices would fill {percent(_independent(state))} of the weights, and own "
+            f"choices fill {percent(_share(state.run('topk')))}. So the learners agree about a part of what is large."
+        ),
+        lambda state: _share(state.run("topk")) < 0.6 * _independent(state),
     ),
     GuidedQuestion(
-        "Go back to 64 devices, 10 Gb/s and 50 µs. Choose 32, 16 and 8 *bits* in turn. Which way does efficiency go, "
-        "and which way do the images a second?",
-        position={"devices": 64, "gigabits": 10.0, "recipe": "8 bits (2019)"},
-        answer=_fewer,
-        true=_fewer_is_true,
+        "Stay at 64 learners and move *one sent of* to 25. A learner now sends one element of 25. How many bytes does "
+        "it send in a step with own choices, and how many without compression?",
+        {"learners": 64, "chunk": 25},
+        lambda state: (
+            f"{bytes_word(state.run('topk').sent_bytes)} with own choices, and "
+            f"{bytes_word(state.run('dense').sent_bytes)} without compression. The compressor sends "
+            f"{state.run('topk').sent_bytes / state.run('dense').sent_bytes:.1f} times as much as no compressor at all. "
+            f"(The curve of own choices bends down at 64 learners. There the sum swings from step to step, between "
+            f"{percent(float(state.run('topk').union.min()))} and {percent(float(state.run('topk').union.max()))}.)"
+        ),
+        lambda state: state.run("topk").sent_bytes > 2 * state.run("dense").sent_bytes,
     ),
     GuidedQuestion(
-        "Choose the preset *DDL 2017*. Its *overlap* is 0, so nothing is sent before the backward pass has ended. "
-        "Compare the model with the star. Then move *overlap* to 100 %. Which of the two did they run?",
-        position={"preset": DDL},
-        answer=_star,
-        true=_star_is_true,
+        "Back at one of 112, read the test errors in the line of text. Does compression hurt this network?",
+        {"learners": 64},
+        lambda state: (
+            f"Not visibly. The test errors are {_errors_text(state)}. From seed to seed they differ by a few percentage "
+            "points, so one run of each cannot tell which is best. None of them fails."
+        ),
+        lambda state: max(_errors(state).values()) - min(_errors(state).values()) < 0.03,
+    ),
+    GuidedQuestion(
+        "So far the *learning rate* was *ten times* 0.1, which is 1. Choose *standard*, which is 0.1. What happens to "
+        "the test errors?",
+        {"learners": 64, "learning_rate": "standard"},
+        lambda state: (
+            f"They are much larger: {_errors_text(state)}. With this small rate the network has not finished learning "
+            "after 120 steps."
+        ),
+        lambda state: (
+            min(_errors(state).values()) > 3 * max(_errors(state.changed(learning_rate="ten times")).values())
+        ),
+    ),
+    GuidedQuestion(
+        "The lower figure shows how far apart the residuals of the learners are. Compare both learning rates. At which "
+        "one are the residuals more alike at the end?",
+        {"learners": 64, "learning_rate": "standard"},
+        lambda state: (
+            f"At the small one. The distance falls to {_distance(state):.2f} there, and it is "
+            f"{_distance(state, learning_rate='ten times'):.2f} at the larger one. There the weights move far between "
+            "two steps, but training is also further on, so this figure cannot tell why."
+        ),
+        lambda state: _distance(state) < 0.5 * _distance(state, learning_rate="ten times"),
+    ),
+    GuidedQuestion(
+        "Choose *ten times* again, and move *beta* down to 0.1. This is the filter of ScaleCom; own choices have none. "
+        "What does it do to the residuals, and to the test error?",
+        {"learners": 64, "beta": 0.1},
+        lambda state: (
+            f"The residuals are more alike, at a distance of {_distance(state):.2f} instead of "
+            f"{_distance(state, beta=1.0):.2f}. But the test error of ScaleCom rises from "
+            f"{percent(_errors(state.changed(beta=1.0))['ScaleCom'])} to {percent(_errors(state)['ScaleCom'])}."
+        ),
+        lambda state: (
+            _distance(state) < _distance(state, beta=1.0)
+            and _errors(state)["ScaleCom"] > 2 * _errors(state.changed(beta=1.0))["ScaleCom"]
+        ),
     ),
 )
 GUIDED = ((explorer, QUESTIONS),)
 
 
-# ---- the facts of the text -------------------------------------------------------------------------------------------
+# -- checked -----------------------------------------------------------------------------------------------------------
 
 
-def facts() -> dict[str, Any]:
-    """The numbers that the lab's text states and that no table of it shows."""
-    slow, recipes = _slow(), ("fp32", "fp16_mixed", "hfp8_2019")
-    bits = [_slow(precision=name, fall_back=True) for name in recipes]
-    cluster = Cluster("h100", 64, "100Gb/s, 10us")
-    wide, half = (simulate("resnet50", cluster, precision=n, batch=32, utilization=0.5) for n in ("fp32", "bf16"))
-    ddl = ddl_step()
-    return {
-        "numbers in the gradient, millions": round(GRADIENT / 2e6, 1),
-        "its bytes in 16 bits, MB": round(GRADIENT / 1e6),
-        "ms to send them over 10 Gb/s": round(1e3 * GRADIENT / 1.25e9),
-        "ms of a step alone": round(1e3 * slow.single_seconds, 1),
-        "ms of the backward pass": round(1e3 * slow.times.backward.item()),
-        "64 devices are as fast as": round(64 * slow.efficiency, 1),
-        "efficiency with 32, 16 and 8 bits, %": [round(100 * each.efficiency) for each in bits],
-        "images a second with them": [round(each.throughput, -2) for each in bits],
-        "H100, from 32 to 16 bits: times the images": round(half.throughput / wide.throughput, 1),
-        "of the computing left": round(half.compute_seconds / wide.compute_seconds, 2),
-        "ms that DDL's step waits, of": [round(1e3 * ddl.exposed_seconds, 1), round(1e3 * ddl.step_seconds)],
-        "DDL by the claim and by the explorer's preset, %": [
-            round(100 * ddl.efficiency, 1),
-            round(100 * explorer().state_at(preset=DDL).simulation.efficiency, 1),
-        ],
-        "MB that each of 1,024 sends with top-k": round(_slow(1024, compressor="topk").sent_bytes / 1e6),
-        "share of weights in the memory, %": round(100 * slow.memory["weights"] / slow.memory_bytes),
-    }
+def numbers_of_the_text() -> list[str]:
+    """What the text says and no visible table has: one line for each fact."""
+    own, one = (recorded_run(kind) for kind in ("topk", "scalecom"))
+    counts = (1, 2, 4, 8, 16, 32, 64)
+    failed, own_failed = ([n for n in counts if recorded_run(kind, n).test_error > 0.5] for kind in ("dense", "topk"))
+    small = recorded_run("scalecom", learning_rate=SMALL_RATE)
+    waits, sent = (next_memory(np.array([2.0]), np.array([4.0]), np.array(at, int), 0.5)[0] for at in ([], [0]))
+    return [
+        f"own choices send {own.sent_bytes / one.sent_bytes:.0f} times as many bytes as ScaleCom",
+        f"an element is sent {STEPS * one.density.mean():.1f} times in {STEPS} steps",
+        f"residual 2, gradient 4, beta 0.5: {waits:g} if it waits, {sent:g} if it is sent",
+        f"beta 0.1: of a gradient that waited arrive {percent(_arriving(0.1, 1))} with the element's next sending, "
+        f"{percent(_arriving(0.1, 2))} with two, {percent(_arriving(0.1, 100))} with a hundred",
+        f"learning rate {SMALL_RATE:g}: the distance of the residuals falls from {small.cosine[0]:.2f} to "
+        f"{small.cosine[-1]:.2f}",
+        f"without compression, trainings fail with {failed} learners, with own choices with {own_failed}",
+    ]
 
 
-def claim_again() -> str:
-    """How many points of DDL's claim come out as they are stored, when they are computed again."""
-    claim = claims.get("ddl_2017")
-    stored = claims.stored(claim).results(claim)
-    again = [(point, claims.measure(claim, point, seed=0)) for point in claim.points]
-    same = sum(all(stored.values(n, **at)[0] == new[n] for n in new) for at, new in again)
-    return f"{same} of {len(again)} points computed again: as stored"
+def _arriving(beta: float, sendings: int) -> float:
+    """The share of a gradient of 1, not sent at first, that has arrived after so many sendings of its element.
+
+    >>> _arriving(0.5, 1), _arriving(0.5, 2)
+    (0.5, 0.75)
+    """
+    nothing, here = np.zeros(1), np.array([0])
+    residual, arrived = next_memory(nothing, np.ones(1), here[:0], beta), 0.0
+    for _ in range(sendings):
+        arrived += float(residual[0])
+        residual = next_memory(residual, nothing, here, beta)
+    return arrived
+
+
+@needing("torch")
+def two_real_processes() -> str:
+    """ScaleCom in two processes and in the simulator: bytes of a step, and how many weights differ."""
+    from lplab.parallel import RunSettings, SimulatedRun, count_differences
+    from lplab.parallel.launch import DistributedRun
+
+    settings = RunSettings("mlp", f"scalecom:chunk={CHUNK},beta=0.3", learners=2, steps=5)
+    real, simulated = DistributedRun(settings), SimulatedRun(settings)
+    sent = [[report["payload_bytes"] for report in run if "step" in report] for run in (real, simulated)]
+    differ, total = count_differences(real.weights, simulated.weights)
+    return (
+        f"two processes: {sent[0][0]:,} bytes a step, as simulated: {sent[0] == sent[1]}; "
+        f"{differ} of {total:,} weights differ"
+    )
 
 
 def checked_numbers() -> Folded:
-    """The numbers that answer the prediction or stand in the text, for the tests."""
-    return Folded(links_table(), "\n".join(f"{name}: {value}" for name, value in facts().items()), claim_again())
+    """The numbers that answer the prediction or stand in the text, for the tests; runs two real processes."""
+    return Folded(sums_and_bytes(), choices(), "\n".join([*numbers_of_the_text(), str(two_real_processes())]))

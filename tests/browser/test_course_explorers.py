@@ -1,4 +1,4 @@
-"""The explorers of labs 09 to 13 in JupyterLab: a slider, a preset and Reset, with the mouse and with keys alone.
+"""The explorers of labs 08 and 10 to 13 in JupyterLab: slider, preset and Reset, with the mouse and with keys alone.
 
 What the page shows is compared with what the state's own functions say of the position, here in the test's process.
 """

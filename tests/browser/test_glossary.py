@@ -8,7 +8,7 @@ import pytest
 
 pytestmark = pytest.mark.browser
 PROJECT = Path(__file__).parents[2]
-LAB = "08_send_what_matters.ipynb"
+LAB = "09_send_what_matters.ipynb"
 SHOWN = "path => jupyterapp.shell.currentWidget?.context?.path === path"
 IN_VIEW = """() => {
   const shown = document.querySelector('.jp-MarkdownViewer');
@@ -48,5 +48,5 @@ def test_a_word_opens_the_glossary_as_a_page_at_its_entry_and_back(page):
     page.wait_for_function(IN_VIEW)
     entry = page.locator(".jp-MarkdownViewer p", has=page.locator("[data-jupyter-id=residual]"))
     assert entry.locator("strong").inner_text() == "residual"
-    entry.locator("a", has_text="08").click()
+    entry.locator("a", has_text="09").click()
     page.wait_for_function(SHOWN, arg=f"labs/{LAB}")

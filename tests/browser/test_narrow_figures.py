@@ -1,4 +1,4 @@
-"""Figures with many words in a narrow JupyterLab: lab 07's table of numbers, and lab 10's ring."""
+"""Figures with many words in a narrow JupyterLab: lab 07's table of numbers, and lab 08's ring."""
 
 import pytest
 
@@ -8,7 +8,7 @@ pytestmark = pytest.mark.browser
 
 WIDTHS = (700, 820)  # JupyterLab of 820 pixels with its side bar open is about as wide as one of 700 without
 CELLS = (
-    "from lplab import widgets\nfrom lplab.exercises.lab10 import draw_ring, ring",
+    "from lplab import widgets\nfrom lplab.exercises.lab08 import draw_ring, ring",
     "explorer = widgets.FourBitExplorer(grid='luq', scale=6); explorer",  # an error of 1,749 %, in bold
     "draw_ring(ring.ring_messages)",
 )

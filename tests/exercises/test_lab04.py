@@ -7,7 +7,7 @@ from lplab import widgets
 from lplab.exercises.checks.variants import function_of
 from lplab.exercises.lab04 import alpha_gradient, layer_trial, train_clip, try_layers
 from lplab.exercises.lab04.choose_bits import check_optimal, choose_bits
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.quantizers import pact_backward, sawb_fit
 from lplab.quantizers.distributions import QUANTILES, magnitudes
 
@@ -16,7 +16,7 @@ G = np.random.default_rng(5).normal(0, 1, (20, 30))
 
 
 def solution(name):
-    return function_of(catalogue.get(name))
+    return function_of(exercise_catalogue.get(name))
 
 
 def unfinished(*args):
@@ -48,7 +48,7 @@ def test_the_regression_is_the_librarys(levels):
 
 
 def test_most_activations_land_on_zero():
-    assert catalogue.question("04.a").truth() == 87.5
+    assert exercise_catalogue.question("04.a").truth() == 87.5
 
 
 def test_a_clip_trains_with_the_students_gradient():

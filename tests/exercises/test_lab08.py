@@ -1,183 +1,171 @@
-"""Lab 08: the answer of its question, what its texts state, and the student's selection beside the library's."""
+"""Lab 08: the answer of its question, what its texts state, other right answers, and students' functions drawn."""
+
+import inspect
+import json
+import math
+import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from lplab import claims, datasets, widgets
-from lplab.compression import AdaComp, adacomp
-from lplab.compression.wire import adacomp_wire
-from lplab.exercises.checks.variants import function_of
+from lplab import cli, widgets
+from lplab.claims.papers.ddl_model import ddl_step
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.lab08 import draw_selection
-from lplab.exercises.model import catalogue
-from lplab.parallel.instrumented_adacomp import MOMENTUM
-from lplab.recordings.adacomp import adacomp_recording
+from lplab.exercises.lab08 import draw_buckets, draw_ring
+from lplab.exercises.lab08.hiding import all_sent, resnet_backward
+from lplab.exercises.lab08.ring import contributions, ring_messages, runs
+from lplab.exercises.lab08.targets import cost, meet
+from lplab.exercises.lab08.weights import to_fp8, update_share
+from lplab.exercises.model import exercise_catalogue
+from lplab.formats import get as format_of
+from lplab.hardware import Cluster, network, overlap, simulate, workloads
+from lplab.widgets.explorers.cluster_explorer import PRESETS, RECIPES, ClusterState
 from tests.exercises.in_process import judge_here as judge
 
-R = adacomp_recording()
+TEXT = "\n".join(
+    "".join(cell["source"])
+    + "".join("".join(o.get("text") or o["data"]["text/plain"]) for o in cell.get("outputs", []))
+    for cell in json.loads((Path(__file__).parents[2] / "labs" / "08_scaling_out.ipynb").read_text("utf-8"))["cells"]
+)
 
 
-def unfinished(residue, gradient, bin):
+def unfinished(*args):
     raise NotImplementedError
 
 
-def solved(residue, gradient, bin):
-    total = residue + gradient
-    limits = np.repeat(np.maximum.reduceat(np.abs(total), np.arange(0, len(total), bin)), bin)[: len(total)]
-    return np.where((np.abs(total + gradient) >= limits) & (limits > 0), np.sign(total), 0.0)
+def test_the_question_and_its_reason():
+    found = simulate("resnet50", Cluster("v100", 64, "10Gb/s, 50us"), precision="fp16_mixed", utilization=0.5)
+    assert exercise_catalogue.question("08.a").truth() == round(64 * found.efficiency, 1) == 16.7
+    assert round(1e3 * found.single_seconds) == 24 and round(1e3 * found.communication_seconds) == 83
+    assert round(2e-6 * workloads.get("resnet50").parameters) == 51
 
 
-def nothing(residue, gradient, bin):
-    return np.zeros(len(residue))
+RINGS = {
+    "leftwards": ("(r - 1) % ranks", "(r + s) % ranks", "{}"),
+    "as an array": ("(r + 1) % ranks", "(r - s) % ranks", "np.array({}).reshape(-1, 5)"),
+    "another first part": ("(r + 1) % ranks", "(r + 1 - s) % ranks", "{}"),
+    "the last step first": ("(r + 1) % ranks", "(r - s) % ranks", "{}[::-1]"),
+}
 
 
-def test_a_students_selection_is_drawn_once_it_works():
-    assert "it is not written yet" in str(draw_selection(unfinished))
-    short = str(draw_selection(lambda residue, gradient, bin: residue[:3]))
-    assert "returns an array of shape (3,); one of shape (200,) is needed" in short
-    drawn = draw_selection(solved)
-    assert isinstance(drawn, widgets.LiveFigure)
-    assert drawn.layout.meta["title"] == "Yours agrees at 200 of 200 elements"
-    sent = int(R.window("convolution", 30).sent[:200].sum())
-    assert draw_selection(nothing).layout.meta["title"] == f"Yours agrees at {200 - sent} of 200 elements"
+@pytest.mark.parametrize("other", RINGS)
+def test_any_right_ring_passes(other):
+    to, part, made = RINGS[other]
+    rows = f"[(s, r, {to}, {part}, s < ranks - 1) for s in range(2 * ranks - 2) for r in range(ranks)]"
+    source = f"import numpy as np\n\n\ndef ring_messages(ranks):\n    return {made.format(rows)}\n"
+    assert judge(exercise_catalogue.get("08.1"), Answer(source, "ring_messages")).status == "passed"
 
 
-def test_the_question_and_its_answer():
-    course = R.history("dense")
-    assert catalogue.question("08.a").truth() == round(100 * float(course.share.mean()), 1) == 1.4
-    assert round(float(course.sent.mean()) * 500 / course.size) == 7
+@pytest.mark.parametrize("ranks", [1, 2, 3, 8])
+def test_a_ring_has_the_steps_and_bytes_of_the_library(ranks):
+    rows = ring_messages(ranks)
+    assert runs((ranks,), rows) == "" and len({row[0] for row in rows}) == network.steps("ring", ranks)
+    sent = sum(row[1] == 0 for row in rows) / ranks
+    assert math.isclose(sent, network.sent_bytes("ring", ranks, 1.0))
 
 
-@pytest.mark.parametrize("bin", [1, 7, 50, 63, 64, 500])
-def test_the_solutions_together_are_adacomp(bin):
-    select, pack, residues = (function_of(catalogue.get(f"08.{k}")) for k in (2, 3, 1))
-    rng = np.random.default_rng(bin)
-    residue, gradient = (rng.integers(-512, 513, 1000) / 256 for _ in range(2))
-    residue[rng.random(1000) < 0.5], gradient[::3] = 0, 0
-    found = adacomp.adacomp_select_arrays(residue.astype(np.float32), gradient.astype(np.float32), AdaComp(bin), bin)
-    symbols = select(residue, gradient, bin)
-    assert np.flatnonzero(symbols).tolist() == found.indices.tolist()
-    message = adacomp_wire.encode(found.scale, found.indices, found.negative, 1000, bin)
-    assert pack(symbols, float(found.scale), bin) == message.tolist()
-    scale = float(found.scale)
-    rows = residues(np.stack([residue, gradient]), np.stack([np.zeros(1000), symbols]), np.array([1.0, scale]))
-    np.testing.assert_allclose(rows[-1], found.residual, atol=1e-6)
+def test_what_running_a_schedule_finds():
+    rows = ring_messages(3)
+    assert "holds the numbers of one rank 2 times" in runs((3,), [(*row[:4], 1) for row in rows])
+    assert "parts are numbered 0 to 2" in runs((3,), [(*row[:3], row[3] - 3, row[4]) for row in rows])
+    assert "nobody sends to himself" in runs((2,), [(0, 0, 0, 0, 1)])
+    assert "one at a time" in runs((3,), [*rows, rows[0]])
+    assert contributions([list(row) for row in rows], 3)[-1].tolist() == [[3, 3, 3]] * 3
 
 
-def test_booleans_lists_and_nothing_are_met_with_words():
-    exercise = catalogue.get("08.2")
-    said = judge(exercise, Answer("def select(residue, gradient, bin):\n    return abs(residue) > 1\n", "select")).text
-    assert "return floating-point numbers" in said
-    said = judge(catalogue.get("08.3"), Answer("def pack(symbols, scale, bin):\n    return []\n", "pack")).text
-    assert "return a list of numbers" in said
+def test_the_exercises_overlap_is_the_simulators():
+    backward, sizes, latency, bandwidth = resnet_backward()
+    for mib in (0.0, 1.0, 25.0, 1e6):
+        bucket = overlap.buckets(np.array(sizes[::-1]), mib * 2**20)
+        ready = overlap.ready_seconds(np.array(backward[::-1]), bucket)
+        durations = latency + np.bincount(bucket, weights=sizes[::-1]) / bandwidth
+        durations = np.where(np.bincount(bucket, weights=sizes[::-1]) > 0, durations, 0)
+        expected = ready[-1] + overlap.exposed_seconds(ready, durations, ready[-1])
+        assert math.isclose(all_sent(backward, sizes, mib * 2**20, latency, bandwidth), expected, rel_tol=1e-9)
 
 
-def test_a_message_may_be_an_array():
-    exercise = catalogue.get("08.3")
-    array = exercise.solution.replace("return scale_bytes", "return np.array(scale_bytes").rstrip() + ")\n"
-    verdict = judge(exercise, Answer(array, "pack"))
-    assert verdict.passed, verdict.text
+def test_more_devices_are_not_always_faster_and_cost_resembles_the_simulator():
+    times = [cost(n, 64, 16)[0] for n in (1, 2, 4, 8, 64, 1024)]
+    assert min(times) < times[-1] and times[0] > min(times)
+    simulated = simulate("resnet50", "v100", precision="fp16_mixed", batch=32, utilization=0.5)
+    seconds, held = cost(1, 32, 16)
+    assert math.isclose(seconds, simulated.step_seconds, rel_tol=0.05)
+    assert math.isclose(held, simulated.memory_bytes, rel_tol=0.2)
+    assert meet(1000, 0.004, 64e9) == (0, 0) and meet(64, 2.0, 64e9) == (1, 32)
 
 
-def test_rows_that_are_collected_in_a_list_are_right():
-    code = """
-import numpy as np
+def test_the_given_rounding_is_fp8_within_its_range():
+    values = np.random.default_rng(1).uniform(0.02, 3.5, 1000)
+    np.testing.assert_array_equal(to_fp8(values), format_of("hfp8_forward").quantize(values))
 
 
-def residues(gradients, symbols, scales):
-    r, out = np.zeros(gradients.shape[1]), []
-    for g, q, s in zip(gradients, symbols, scales):
-        r = r + g - s * q
-        out.append(r)
-    return np.array(out)
-"""
-    verdict = judge(catalogue.get("08.1"), Answer(code, "residues"))
-    assert verdict.passed, verdict.text
+def test_students_functions_are_drawn_once_they_work():
+    assert "it is not written yet" in str(draw_ring(unfinished)) and "not written yet" in str(draw_buckets(unfinished))
+    assert isinstance(draw_ring(ring_messages), widgets.LiveFigure)
+    drawn = draw_buckets(all_sent)
+    assert isinstance(drawn, widgets.LiveFigure) and "agrees at 20 of 20" in drawn.layout.meta["title"]
 
 
-def test_what_differs_in_a_message_is_shown():
-    right = catalogue.get("08.3").solution
-    swapped = right.replace("for k in range(width)]", "for k in reversed(range(width))]")
-    said = judge(catalogue.get("08.3"), Answer(swapped, "pack")).text
-    yours, expected = said.split("Yours ")[1].split("). ")[0].split("), expected ")
-    assert yours != expected and "from number" in said
+CATCHES = (  # a mistake, and words of the first example that it misses
+    ("08.2", "exactly the bucket's size is sent, and the rest kept", "nothing is kept back"),
+    ("08.2", "a bucket is closed before it would hold more than its size", "3 bytes do not fill it"),
+    ("08.3", "the search for devices halves its range, as if more were always faster", "More devices are not always"),
+    ("08.3", "1,024 devices are not tried", "All 1,024 devices are needed"),
+    ("08.3", "targets must be beaten, not met", "The time is met exactly"),
+    ("08.3", "memory must be beaten, not met", "The memory is met exactly"),
+)
 
 
-# ---- what the lab's text says ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("number", "mistake", "said"), CATCHES)
+def test_a_mistake_is_told_by_an_example_that_is_about_it(number, mistake, said):
+    exercise = exercise_catalogue.get(number)
+    function, given = exercise.reference, "".join(map(inspect.getsource, exercise.provided))
+    source = next(each for each in exercise.mistakes if each.name == mistake).apply(inspect.getsource(function))
+    verdict = judge(exercise, Answer(f"{given}\n\n{source}", function.__name__))
+    assert verdict.status == "failed" and said in str(verdict) and mistake in str(verdict)
 
 
-def whole(bin: int | None = None, factor: float = 2.0) -> dict[str, float]:
-    """A run in four numbers: one of how many is sent, how many agree, loss at the end, length of residues."""
-    each = [R.history(layer, bin, factor) for layer in R.layers]
-    sent, agreeing = sum(float(c.sent.mean()) for c in each), sum(float(c.agreeing.mean()) for c in each)
-    held = float(np.mean([c.residual_ratio.mean() for c in each]))
-    return {"one of": sum(R.sizes) / sent, "agree": agreeing / sent, "loss": last(R.losses(bin, factor)), "held": held}
+def test_examples_are_exact_where_their_texts_say_so():
+    kept = [update_share(*example.args)[1] for example in exercise_catalogue.get("08.4").examples[:2]]
+    assert [value.tolist() for value in kept] == [[0.0], [-0.015625]]
 
 
-def last(losses: np.ndarray) -> float:
-    return float(losses[-20:].mean())
+def test_the_published_result_as_the_lab_tells_it(capsys):
+    preset = ClusterState(**PRESETS["DDL 2017 (4 × 64 P100)"]).simulation
+    assert "The explorer's preset says 94.0 %, where the card computes 93.3" in TEXT
+    assert round(100 * preset.efficiency, 1) == 94.0 and round(100 * ddl_step().efficiency, 1) == 93.3
+    assert "14.5 of 215 ms" in TEXT and ddl_step().exposed_seconds == ddl_step().communication_seconds
+    assert round(1e3 * ddl_step().exposed_seconds, 1) == 14.5 and round(1e3 * ddl_step().step_seconds) == 215
+    command = TEXT.split("python3 start.py lplab ")[1].split("```")[0].replace("\\\n", " ")
+    assert cli.main([*shlex.split(command), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert math.isclose(told["efficiency"], preset.efficiency, rel_tol=1e-3)
 
 
-def test_what_it_says_of_rates():
-    convolution, dense = R.history("convolution"), R.history("dense")
-    assert round(convolution.compression_ratios().paper) == 65 and round(dense.compression_ratios().paper) == 139
-    assert round(float(convolution.sent.mean()) * 50 / convolution.size) == 3
-    assert round(float(dense.sent.mean()) * 500 / dense.size) == 7
-    for c in (convolution, dense):
-        assert c.compression_ratios().wire == pytest.approx(c.compression_ratios().payload / 2)
-        assert c.compression_ratios(learners=64).wire == pytest.approx(c.compression_ratios().payload / 32)
+def test_bits_and_throughput_on_old_chips():
+    found = [ClusterState(recipe=name).simulation for name in RECIPES]
+    assert [round(100 * each.efficiency) for each in found] == [57, 26, 28] and "57, 26 and 28 %" in TEXT
+    assert [round(each.throughput, -2) for each in found] == [9700, 22000, 21800]
+    assert "9,700, 22,000 and 21,800 images a second" in TEXT
 
 
-def test_what_it_says_of_soft_and_hard():
-    pairs = ((None, 50), (5000, 500))
-    for soft, hard in ((whole(a, 2.0), whole(b, 1.0)) for a, b in pairs):
-        assert 0.8 < hard["one of"] / soft["one of"] < 1.1, "the hard one sends a little more"
-        assert soft["loss"] < hard["loss"] / 2 and 0.85 < soft["held"] / hard["held"] <= 1
-        assert soft["agree"] > 0.98 and 0.66 < hard["agree"] < 0.77
-    longest = max(R.history(layer, None, 1.0).residual_ratio[-10:].mean() for layer in R.layers)
-    assert longest < 20, "residues without the soft threshold stay some gradients long"
-    assert whole(None, 1.0)["loss"] < 1
-
-
-def test_what_it_says_of_residues():
-    assert 0.45 < R.other("top 1 %, no residue")[1] < 0.55 and 0.1 < R.other("top 1 %")[1] < 0.14
-
-
-def test_what_it_says_of_positions():
-    bits = {bin: 32 / R.history("convolution", bin).compression_ratios().payload for bin in (1, 5, 20, 50, 100)}
-    assert bits[1] > 1.6 and bits[5] > 1.6 > bits[20] and bits[100] > bits[50]
-    assert R.history("convolution", 100).share.mean() < R.history("convolution", 50).share.mean()
-
-
-def test_what_it_says_of_the_entropy_bound():
-    """One element a bin of 50: six bits for its place and one for its sign can be decoded, and pass the bound."""
-    hard = R.history("convolution", 50, 1.0)
-    assert float(hard.sent.mean()) == pytest.approx(hard.size / 50, rel=0.03)
-    assert 32 * hard.size / (32 + 7 * -(-hard.size // 50)) > hard.compression_ratios().bound
-
-
-def test_what_it_says_of_bin_1():
-    assert 0.34 < 1 - R.history("convolution", 1).share.mean() < 0.4
-
-
-def test_what_it_says_of_one_threshold_for_all():
-    c = datasets.captured()
-    layers = [np.abs(c[name]).ravel() for name in c.select(model="transformer", step=50, role="weight_gradient")]
-    sizes = np.sort(np.concatenate(layers))
-    above = [int((layer >= sizes[-len(sizes) // 100]).sum()) for layer in layers]
-    assert above.count(0) == 3 and 0.085 < above[-1] / layers[-1].size < 0.095
-
-
-def test_what_it_says_of_the_claims():
-    whole_claim = claims.row(claims.get("adacomp_2018"))
-    assert whole_claim["verdict"] == "shown", "the rates of all three, and the accuracy of the two for pictures"
-    late = whole_claim["explained"][-1]["sentence"]
-    assert late.startswith("The LSTM's training loss is behind dense") and "after 500" in late
-    assert "waits for about 131 steps" in whole_claim["explained"][-1]["sentence"]
-    selection = claims.row(claims.get("adacomp_2018_selection"))
-    assert selection["verdict"] == "shown" and "by plain SGD" in selection["experiment"]
-    equal = [
-        found for found in selection["explained"] if "0.30 (0.30–0.34) and 0.28 (0.28–0.32) bits" in found["sentence"]
+def test_what_the_lab_says_of_numbers():
+    how = {"precision": "fp16_mixed", "batch": 32, "utilization": 0.5}
+    one, slow = simulate("resnet50", "v100", **how), Cluster("v100", 64, "10Gb/s, 50us")
+    many = simulate("resnet50", slow, **how)
+    assert "ms of the backward pass: 15" in TEXT and round(1e3 * many.times.backward.item()) == 15
+    assert "a link of 10 Gb/s needs 41 ms for it" in TEXT
+    assert round(1e3 * 2 * workloads.get("resnet50").parameters / 1.25e9) == 41
+    assert "They are 3 % of it here" in TEXT and round(100 * one.memory["weights"] / one.memory_bytes) == 3
+    h100 = [
+        simulate("resnet50", Cluster("h100", 64, "100Gb/s, 10us"), precision=p, batch=32, utilization=0.5)
+        for p in ("fp32", "bf16")
     ]
-    assert len(equal) == 1 and equal[0]["holds"], "at equal bytes, without momentum, both are equally good"
-    assert MOMENTUM == 0.9, "repeats a message 1 + 0.9 + 0.81 + ... = ten times"
+    assert "three times the images, at half the efficiency" in TEXT
+    assert 2.8 < h100[1].throughput / h100[0].throughput < 3.2
+    assert 0.45 < h100[1].efficiency / h100[0].efficiency < 0.55
+    assert "computing a sixth" in TEXT and 5.5 < h100[0].compute_seconds / h100[1].compute_seconds < 6.5
+    net = {"batch": 32, "precision": "hfp8_2019"}
+    plain, shared = (simulate("resnet50", Cluster("h100", 16, "25Gb/s, 10us"), sharded=s, **net) for s in (False, True))
+    assert "the step is a fifth shorter" in TEXT and 0.75 < shared.step_seconds / plain.step_seconds < 0.83

@@ -5,7 +5,7 @@ import textwrap
 import pytest
 
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from tests.exercises.in_process import judge_here
 
 RIGHT = {
@@ -65,11 +65,11 @@ RIGHT = {
                 scales.append(most * factor if most else scales[-1])
             return scales
     """,
-    ("08.1", "a cumulative sum"): """
+    ("09.1", "a cumulative sum"): """
         def residues(gradients, symbols, scales):
             return np.cumsum(gradients - scales[:, None] * symbols, axis=0)
     """,
-    ("09.3", "without loops"): """
+    ("10.3", "without loops"): """
         def similarity(a, b, k):
             with np.errstate(all="ignore"):
                 far = 1 - (a * b).sum(1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))
@@ -127,7 +127,7 @@ WRONG = {
                 k = np.floor(np.log(1.6 * np.abs(x)) / np.log(4))
             return np.where(k < -3, 0, np.sign(x) * 4.0 ** np.clip(k, -3, 3))
     """,
-    ("09.3", "the cosine itself, not the distance"): """
+    ("10.3", "the cosine itself, not the distance"): """
         def similarity(a, b, k):
             rows = []
             for x, y in zip(a, b):
@@ -136,7 +136,7 @@ WRONG = {
                 rows.append([sum(x * y) / sizes, len(own - other) / k] if sizes else [math.nan] * 2)
             return rows
     """,
-    ("09.3", "the largest values, not the largest magnitudes"): """
+    ("10.3", "the largest values, not the largest magnitudes"): """
         def similarity(a, b, k):
             rows = []
             for x, y in zip(a, b):
@@ -175,8 +175,8 @@ IN_SINGLE = {
 
 
 def verdict_on(name, source):
-    answer = Answer("import math\nimport numpy as np\n\n" + textwrap.dedent(source), catalogue.get(name).name)
-    return judge_here(catalogue.get(name), answer)
+    answer = Answer("import math\nimport numpy as np\n\n" + textwrap.dedent(source), exercise_catalogue.get(name).name)
+    return judge_here(exercise_catalogue.get(name), answer)
 
 
 @pytest.mark.parametrize("which", RIGHT, ids=": ".join)
@@ -210,7 +210,7 @@ def test_the_smallest_case_comes_with_its_reason_where_many_results_are_right():
                 rows.append([1 - x @ y / sizes, missing] if sizes else [math.nan] * 2)
             return rows
     """
-    verdict = verdict_on("09.3", waits)
+    verdict = verdict_on("10.3", waits)
     assert verdict.ring == "boundary set" and "Step 0: a · b =" in verdict.text and "k = 5" in verdict.text
     assert (verdict.right, verdict.total) == (39, 48), "all that hold, not those before the first that does not"
 
@@ -245,6 +245,6 @@ def test_a_tie_of_a_weight_is_called_one():
             exact = sent + residue - update
             return to_fp8(exact), exact - to_fp8(exact)
     """
-    verdict = verdict_on("10.4", away)
+    verdict = verdict_on("08.4", away)
     assert "Yours [1.125; −0.0625], expected [1; 0.0625]" in verdict.text
     assert "exactly 1 + 0.03125 + 0.03125 = 1.0625; that is halfway between 1 and 1.125: the even one" in verdict.text

@@ -6,8 +6,8 @@ import pickle
 import pytest
 
 from lplab.hardware import accelerators, local_machine, precisions
-from lplab.hardware.graded import GRADES, SourcedValue, sources
-from lplab.hardware.tables import folder
+from lplab.hardware.csv_tables import folder
+from lplab.hardware.sourced_value import GRADES, SourcedValue, sources
 from lplab.training import matmul_benchmark
 
 ASKED = {

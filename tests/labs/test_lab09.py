@@ -1,40 +1,37 @@
-"""Lab 09: its live run shows at its default length what the text beside it promises."""
+"""Lab 09's bin, step by step: the slider moves the figure, and the residual of a step is the next one's."""
+
+import itertools
 
 import numpy as np
-import pytest
 
-from lplab.claims.papers import scalecom_2020
+from lplab.compression import AdaComp, exchange
 from lplab.labs import lab09
 
 
-def losses_of(run):
-    run.start()
-    run.wait(300)
-    assert run.state == "finished"
-    return {name: np.array(losses) for name, losses in run.losses.items()}
+def test_the_residual_that_is_left_is_where_the_next_step_begins():
+    steps = lab09.bin_story()
+    for (residual, gradient, message), (following, *_) in itertools.pairwise(steps):
+        np.testing.assert_array_equal(residual + gradient - message, following)
 
 
-@pytest.mark.slow
-def test_compressors_are_slower_at_first_and_nearly_catch_up():
-    losses = losses_of(lab09.three_ways())
-    assert {len(values) for values in losses.values()} == {lab09.STEPS}
-    for name in ("own top-k", "ScaleCom"):
-        early, late = (losses[name][part].mean() - losses["dense"][part].mean() for part in (np.s_[40:60], np.s_[-10:]))
-        assert early > 0.1 > late, name
+def test_the_messages_are_those_that_a_learner_would_send():
+    bin = AdaComp(8)
+    state = bin.init((8,))
+    for _, gradient, message in lab09.bin_story():
+        np.testing.assert_array_equal(exchange(bin, [gradient], [state]), message)
+        state.commit()
 
 
-@pytest.mark.slow
-def test_with_momentum_both_compressors_fall_behind():
-    losses = losses_of(lab09.three_ways(learning_rate=0.1, momentum=0.9))
-    dense = losses["dense"][-20:].mean()
-    assert losses["own top-k"][-20:].mean() > 2 * dense and losses["ScaleCom"][-20:].mean() > 2 * dense
+def test_the_slider_moves_the_figure():
+    box = lab09.one_bin()
+    slider, figure = box.children[:2]
+    slider.value = 3
+    assert figure.layout.meta["title"] == "Step 3. Nothing is sent: no |H| reaches 0.75"
+    assert not figure.data[4].y.any() and (slider.min, slider.max) == (1, 4)
 
 
-def test_what_the_text_says_of_the_places_of_momentum():
-    """Behind the average is worst; in front does less harm; cleared more than that; a lower rate none."""
-    losses = scalecom_2020.place_losses()
-    dense, behind, before, cleared, slow = (float(np.median(values)) for values in losses.values())
-    assert before < behind - 0.1 and before < cleared - 0.1 and before > dense
-    assert abs(slow - dense) < 0.1 * (behind - dense)
-    fig = lab09.momentum_placement()
-    assert [*fig.layout.yaxis.ticktext] == [*losses][1:]
+def test_tables_speak_of_the_same_layers():
+    rates, threshold = lab09.rates().columns, lab09.one_threshold().columns
+    assert rates["layer"][-1] == "dense" and round(100 * rates["sent"][-1], 1) == 1.4
+    sent = sum(share * size for share, size in zip(threshold["sent"], threshold["elements"], strict=True))
+    assert abs(sent / sum(threshold["elements"]) - 0.01) < 1e-4, "the largest 1 % of all"

@@ -6,7 +6,7 @@ import pytest
 from lplab.compression import AdaComp, adacomp, compression_ratio
 from lplab.compression.wire import adacomp_wire
 from lplab.parallel.instrumented_adacomp import LayerSample
-from lplab.recordings.adacomp import adacomp_recording, bin_size
+from lplab.recordings.adacomp_runs import adacomp_recording, bin_size
 from tests.datasets.scripts import script
 
 R = adacomp_recording()

@@ -7,11 +7,13 @@ finished :class:`~lplab.claims.Claim`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from lplab.claims.framework.claim import QUICK, Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.framework.badge import BadgeClause, Words
+from lplab.claims.framework.claim import QUICK, Claim
 from lplab.claims.framework.drawing import MEDIAN, Drawing
+from lplab.claims.framework.results import Check, CheckResult, Numbers, Point, Results
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -68,6 +70,10 @@ class ClaimBuilder:
     unit: Check | None = field(init=False, default=None)
     foreseen: Check | None = field(init=False, default=None)
     drawings: list[Drawing] = field(init=False, default_factory=list)
+    badge: list[BadgeClause] = field(init=False, default_factory=list)
+    theirs_on: str = field(init=False, default="")
+    ours_on: str = field(init=False, default="")
+    ours_beside: Callable[[Results], str] | None = field(init=False, default=None)
     measure: Callable[[Point, int], Numbers] | None = field(init=False, default=None)
     measured: Callable[[Results], str] | None = field(init=False, default=None)
 
@@ -144,6 +150,50 @@ class ClaimBuilder:
         """Add numbers to the small figure of the claim; the arguments are those of :class:`~lplab.claims.Drawing`."""
         self.drawings.append(Drawing(unit, rows, theirs or {}, log, axis, statistic, over))
 
+    def compared(
+        self,
+        *,
+        theirs_on: str,
+        ours_on: str,
+        rows: Sequence[Mapping[str, str]] | None = None,
+        ours: Callable[[Results], str] | None = None,
+    ) -> None:
+        """Say what stands in front of the card, after the figures were added.
+
+        Args:
+            theirs_on: network and data set of the paper's numbers, in a few words.
+            ours_on: those of our numbers.
+            rows: for each figure, which rows stand in front and under which plain label; a figure without rows is
+                folded, and so are all figures after the last of these. By default all rows stand in front.
+            ours: our numbers in the unit of the published ones, where the rows have another unit.
+        """
+        self.theirs_on, self.ours_on, self.ours_beside = theirs_on, ours_on, ours
+        if rows is not None:
+            fronts = [*rows, *[{}] * (len(self.drawings) - len(rows))]
+            self.drawings = [replace(each, front=front) for each, front in zip(self.drawings, fronts, strict=True)]
+
+    def found(self, *tests: Callable[[Results], CheckResult], holds: Words, fails: Words, limits: bool = False) -> None:
+        """Add a clause to the badge: see :class:`~lplab.claims.framework.badge.BadgeClause`.
+
+        Args:
+            tests: functions that are marked as criteria, explanations, the check of the unit or of the paper's reason.
+            holds: the words where all of them hold.
+            fails: the words where one of them does not.
+            limits: whether it speaks against the statement as a whole that they hold.
+
+        Raises:
+            ValueError: no function, or one that no decorator has marked.
+        """
+        marked = [*self.criteria, *self.explanations, *(check for check in (self.unit, self.foreseen) if check)]
+        checks = [check for test in tests for check in marked if check.test is test]
+        if not checks or len(checks) != len(tests):
+            raise ValueError(f"{self.id}: the clause {holds!r} of the badge tells of functions that are no checks")
+        self.badge.append(BadgeClause(tuple(checks), holds, fails, limits))
+
+    def leaves_out(self, words: str) -> None:
+        """Add to the badge what the experiment leaves out of the statement; the claim then holds in part at most."""
+        self.badge.append(BadgeClause((), words, "", limits=True))
+
     def summary(self, function: Summary) -> Summary:
         """Decorator of the function that says our numbers in a short text: results → text.
 
@@ -163,5 +213,5 @@ class ClaimBuilder:
         """
         if not (self.measure and self.measured):
             raise ValueError(f"{self.id}: a measurement and a summary are needed; mark their functions with decorators")
-        lists = ("criteria", "explanations", "drawings")
+        lists = ("criteria", "explanations", "drawings", "badge")
         return Claim(**{**vars(self), **{name: tuple(getattr(self, name)) for name in lists}})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from lplab.claims.framework.claim import Results
+    from lplab.claims.framework.results import Results
 
 
 MEDIAN, MEAN, RANGE = STATISTICS = ("median", "mean", "range")
@@ -47,6 +47,8 @@ class Drawing:
             that a reader sees one number for one thing. "mean" of differences in pairs, "median" of other values, and
             "range" where the sentences have no middle.
         over: what the values of a row are of, in the plural: seeds, or the cases of a model.
+        front: which rows stand in front of the card, and under which plain label; the others are folded. By default all
+            rows stand in front.
 
     Raises:
         ValueError: a statistic that is none of the three.
@@ -59,6 +61,7 @@ class Drawing:
     axis: tuple[float, float] | None = None
     statistic: str = MEDIAN
     over: str = "seeds"
+    front: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         if self.statistic not in STATISTICS:
@@ -92,13 +95,31 @@ class Drawing:
             f"smallest–largest of {of}" if self.statistic == RANGE else f"{self.statistic} of {of} (smallest–largest)"
         )
 
+    def in_front(self, rows: Sequence[DrawnRow]) -> tuple[DrawnRow, ...]:
+        """The rows in front of the card, in the order of ``front``, with the labels that they have there.
+
+        Raises:
+            ValueError: a label that no row has.
+
+        >>> row = DrawnRow("lr=5e-4, wrong", np.array([1.0]))
+        >>> Drawing("error", dict, front={"lr=5e-4, wrong": "8 bits"}).in_front([row])
+        (DrawnRow(label='8 bits', values=array([1.]), theirs=()),)
+        """
+        if self.front is None:
+            return tuple(rows)
+        named = {row.label: row for row in rows}
+        unknown = [label for label in self.front if label not in named]
+        if unknown:
+            raise ValueError(f"{', '.join(unknown)} in front, but the rows are {', '.join(named)}")
+        return tuple(replace(named[label], label=plain) for label, plain in self.front.items())
+
     def drawn(self, results: Results) -> tuple[DrawnRow, ...]:
         """The rows of these results, in their order.
 
         Raises:
             ValueError: a published number has a label that no row has, or a value is not finite.
 
-        >>> from lplab.claims.framework.claim import Results
+        >>> from lplab.claims.framework.results import Results
         >>> made = Drawing("error, %", lambda results: {"8 bits": results.values("error", bits=8)}, {"8 bits": 1.4})
         >>> made.drawn(Results([({"bits": 8}, 0, {"error": 2.0}), ({"bits": 8}, 1, {"error": 4.0})]))
         (DrawnRow(label='8 bits', values=array([2., 4.]), theirs=(1.4,)),)

@@ -11,9 +11,10 @@ import numpy as np
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import PairedCondition, above, paired_result, paired_text, within
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import LONG, CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import median_and_range
+from lplab.claims.framework.claim import LONG
 from lplab.claims.framework.drawing import MEAN
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import median_and_range
 from lplab.claims.papers.adacomp_2018 import LEARNERS, LSTM, PUBLISHED, TASKS, run
 
 STEPS = 2000
@@ -106,9 +107,27 @@ def measured(results: Results) -> str:
 
 claim.draw("times smaller, as the paper counts", lambda results: {LSTM: _of(results, ADACOMP, "paper")}, {LSTM: 200})
 claim.draw(
-    "loss, bits above dense, in pairs",
+    "loss, bits above dense",
     lambda results: {"test": _gap(results), "training": _gap(results, "train_loss")},
     statistic=MEAN,
+)
+
+claim.compared(
+    theirs_on="text, a recurrent network",
+    ours_on="characters, an LSTM of two layers",
+    rows=(
+        {"LSTM": "LSTM, times smaller"},
+        {"test": "LSTM, test loss"},
+    ),
+)
+claim.found(ratio_holds, holds="at least 200 times smaller", fails="less than 200 times smaller")
+claim.found(
+    as_good_as_dense,
+    holds=lambda results: (
+        f"loss within 1 % on {int((_gap(results) <= BOUND * float(_of(results, DENSE).mean())).sum())} of "
+        f"{_gap(results).size} seeds"
+    ),
+    fails="loss not within 1 % of uncompressed",
 )
 
 ADACOMP_2018_LANGUAGE = claim.build()

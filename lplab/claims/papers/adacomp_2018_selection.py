@@ -10,8 +10,8 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import clearly_above, join_words, median_and_range, within_noise
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import clearly_above, join_words, median_and_range, within_noise
 from lplab.compression import AdaComp, Compressor, Context, Dense, LayerInfo, LayerState
 from lplab.compression.compressor import Steps
 from lplab.compression.wrappers import WrappedCompressor
@@ -253,6 +253,29 @@ claim.draw(
         SOFT: _of(results, "loss", SOFT, 500),
         HARD: _of(results, "loss", LOCAL, 500),
     },
+)
+
+claim.compared(
+    theirs_on="not named in our source",
+    ours_on="8 × 8 digits, three linear layers, 4 learners",
+    rows=(
+        {"soft threshold": "soft threshold", "hard threshold": "hard threshold"},
+        {"soft threshold": "soft threshold", "hard threshold": "hard threshold"},
+    ),
+)
+claim.found(
+    residuals_grow_without_it,
+    it_stops_growing_with_it,
+    holds="residuals stay smaller",
+    fails="residuals do not stay smaller",
+)
+claim.found(
+    it_keeps_accuracy_at_the_ratio,
+    holds="accuracy kept, where the hard threshold loses it",
+    fails="accuracy not kept, or by the hard threshold, too",
+)
+claim.found(
+    at_equal_bytes, holds="at equal bytes both keep it", fails="at equal bytes the hard one is worse", limits=True
 )
 
 ADACOMP_2018_SELECTION = claim.build()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.claims.papers.ddl_model import ddl_efficiency, goyal_efficiency
 
 PUBLISHED, GOYAL, LARGE = 95.0, 90.0, 88.0  # per cent
@@ -157,6 +157,25 @@ claim.draw(
     lambda results: dict(zip(("all hidden", "nothing hidden"), _modelled_hours(results), strict=True)),
     {"all hidden": 7, "nothing hidden": 7},
     axis=(0, 8),
+)
+
+claim.compared(
+    theirs_on="ImageNet, ResNet-50, 256 GPUs",
+    ours_on="a model of ResNet-50 on 256 GPUs",
+    rows=({"4 GPUs": "4 GPUs", "64 GPUs": "64 GPUs", "256 GPUs": "256 GPUs"},),
+)
+claim.found(
+    within_three_points,
+    holds=lambda results: f"{_on_256(results, 2):.1f} %, within three points of their 95",
+    fails=lambda results: f"{_on_256(results, 2):.1f} %, not within three points of their 95",
+)
+claim.found(sixteen_days_become_seven_hours, holds="16 days become 7 hours", fails="16 days do not become 7 hours")
+claim.found(better_than_halving_doubling, holds="more than Facebook's", fails="not more than Facebook's")
+claim.found(
+    ports_decide,
+    holds="if a node has two network ports, which is assumed",
+    fails="with one network port, too",
+    limits=True,
 )
 
 DDL_2017 = claim.build()

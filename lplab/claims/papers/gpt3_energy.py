@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lplab.claims.bibliography import PAPERS
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.hardware import accelerators, workloads
 from lplab.hardware.footprint import Job, bill, runs, training_hours, training_operations
 
@@ -128,5 +128,9 @@ claim.draw(
     dict.fromkeys(("operations", "days", "energy", "carbon"), 100),
     axis=(90, 110),
 )
+
+claim.compared(theirs_on="GPT-3", ours_on="the same training, as arithmetic")
+claim.found(operations_by_the_rule, holds="operations by the rule", fails="operations not by the rule")
+claim.found(energy_and_carbon, holds="days, energy and carbon follow", fails="days, energy or carbon do not follow")
 
 GPT3_ENERGY = claim.build()

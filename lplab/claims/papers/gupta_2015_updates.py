@@ -6,8 +6,8 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words
 from lplab.training import FixedPointConfig
 from lplab.training.fixed_point.training import train_epochs
 
@@ -143,6 +143,25 @@ claim.draw(
         for rule, name in zip(RULES, ("nearest", "stochastic"), strict=True)
         for bits in (12, 8, 6, MIN_BITS)
     },
+)
+
+claim.compared(
+    theirs_on="an argument, without a network",
+    ours_on="8 × 8 digits, two hidden layers of 128",
+    rows=(
+        {
+            "nearest, 8 fraction bits": "nearest, 8 fraction bits",
+            "stochastic, 8 fraction bits": "stochastic, 8 fraction bits",
+            "nearest, 4 fraction bits": "nearest, 4 fraction bits",
+            "stochastic, 4 fraction bits": "stochastic, 4 fraction bits",
+        },
+    ),
+)
+claim.found(share_falls, holds="fewer bits leave fewer updates", fails="fewer bits do not leave fewer updates")
+claim.found(
+    loss_freezes,
+    holds="with the fewest, nearest loses all and the loss freezes",
+    fails="nearest does not freeze the loss",
 )
 
 GUPTA_2015_UPDATES = claim.build()

@@ -17,11 +17,11 @@ from lplab import formats
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import above, paired_result, paired_text, surely_above, within
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words
 from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import branch_transformer
 from lplab.claims.framework.operands import Operands, operands
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words
 from lplab.quantizers import Hadamard, PreScaled
 
 BEFORE, BATCHES = 500, 2  # steps in float32; batches of 512 tokens
@@ -292,5 +292,22 @@ claim.draw(
     "help by the factor of outliers, nearest, dB",
     lambda results: {f"{f.upper()}, × {s}": _drawn(results, f, s) for f in SIZES for s in STRENGTHS},
 )
+
+claim.compared(
+    theirs_on="language models of 345 million and 1.2 billion parameters",
+    ours_on="characters, a small Transformer",
+    rows=(
+        {
+            "MXFP4, gradients": "MXFP4, gradients",
+            "MXFP4, the product dW": "MXFP4, weight gradient",
+            "NVFP4, gradients": "NVFP4, gradients",
+            "NVFP4, the product dW": "NVFP4, weight gradient",
+        },
+    ),
+)
+claim.found(mxfp4_gains, holds="MXFP4 has less error", fails="MXFP4 has no less error")
+claim.found(nvfp4_does_not, holds="NVFP4 has not", fails="so has NVFP4")
+claim.found(outliers_decide, holds="outliers decide", fails="outliers do not decide")
+claim.leaves_out("no training was run")
 
 HADAMARD_2025 = claim.build()

@@ -10,9 +10,9 @@ import numpy as np
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import above, paired_result, paired_text
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words
 from lplab.claims.framework.drawing import MEAN
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words
 from lplab.claims.papers.hadamard_2025 import (
     BEFORE,
     NEAREST,
@@ -134,5 +134,14 @@ claim.draw(
     },
     axis=(0, 50),
 )
+
+claim.compared(
+    theirs_on="large language models",
+    ours_on="characters, a small Transformer",
+    rows=({"product y": "forward, y", "product dx": "backward, dx", "product dW": "weight gradient, dW"},),
+)
+claim.found(errors_grow, holds="more error in y and dx", fails="no more error in y and dx")
+claim.found(it_hurts_dw, holds="more in dW", fails="no more in dW")
+claim.leaves_out("no training was run")
 
 HADAMARD_2025_FORWARD = claim.build()

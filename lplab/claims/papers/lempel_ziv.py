@@ -12,8 +12,8 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words, median_and_range
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words, median_and_range
 from lplab.compression import AdaComp, Compressor, Context, Dense, LayerInfo, LayerState, Lossless, TopK, Transfer
 from lplab.compression.compressor import Steps
 
@@ -242,5 +242,16 @@ claim.draw(
     log=True,
     over="gradients",
 )
+
+claim.compared(
+    theirs_on="an argument, without numbers",
+    ours_on="gradients of three networks",
+    rows=(
+        {"zstd shuffled": "zstd, bytes sorted", "AdaComp 50": "AdaComp, bins of 50"},
+        {"zstd shuffled": "zstd, bytes sorted", "AdaComp 50": "AdaComp, bins of 50"},
+    ),
+)
+claim.found(too_weak, holds="far more bytes left than with AdaComp", fails="no more bytes left than with AdaComp")
+claim.found(too_slow, holds="and slower", fails="not slower")
 
 LEMPEL_ZIV = claim.build()

@@ -16,9 +16,9 @@ import numpy as np
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import above, checkpoint, paired_result, surely_above, within
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import median_and_range
 from lplab.claims.framework.models import branch_transformer
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import median_and_range
 from lplab.claims.framework.trainings import one_thread
 
 if TYPE_CHECKING:
@@ -265,5 +265,23 @@ claim.draw(
     },
     axis=(0, 40),
 )
+
+claim.compared(
+    theirs_on="a language model of 345 million parameters",
+    ours_on="characters, a small Transformer",
+    rows=(
+        {
+            "MXFP4, nearest": "MXFP4, nearest",
+            "3/4, draws": "MXFP4, by chance, scaled by 3/4",
+            "NVFP4, nearest": "NVFP4, nearest",
+        },
+    ),
+)
+claim.found(
+    nearest_shrinks, holds="rounded to nearest, gradients shrink", fails="rounded to nearest, gradients do not shrink"
+)
+claim.found(draws_do_not_shrink, holds="rounded by chance they do not", fails="rounded by chance they shrink, too")
+claim.found(averaging_repairs, holds="the mean of 12 draws is closer", fails="the mean of 12 draws is no closer")
+claim.leaves_out("no training was run")
 
 MXFP4_SHRINK_2025 = claim.build()

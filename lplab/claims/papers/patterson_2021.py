@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words
 from lplab.hardware import accelerators
 from lplab.hardware.footprint import carbon, runs
 
@@ -130,5 +130,16 @@ claim.draw(
     {runs.get(name).label: (runs.get(name).published_kilograms or 0) / 1e3 for name in RUNS},
     log=True,
 )
+
+claim.compared(
+    theirs_on="five large trainings",
+    ours_on="the same trainings, as arithmetic",
+    rows=(
+        {"GShard-600B": "GShard-600B", "GPT-3": "GPT-3"},
+        {"GShard-600B": "GShard-600B", "GPT-3": "GPT-3"},
+    ),
+)
+claim.found(energies_close, holds="five energies within 1.5 %", fails="not all energies within 1.5 %")
+claim.found(tonnes_of_gpt3, holds="GPT-3's carbon within 1.5 %", fails="GPT-3's carbon not within 1.5 %")
 
 PATTERSON_2021 = claim.build()

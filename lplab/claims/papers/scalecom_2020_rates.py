@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words
 from lplab.compression import LayerInfo, ScaleCom
 from lplab.compression.compression_ratio import compression_ratios
 from lplab.compression.scalecom import chunk_for
@@ -140,6 +140,15 @@ claim.draw(
     lambda results: {LABELS[n]: _ratio(results, n) for n in PUBLISHED},
     {LABELS[n]: ratio for n, (ratio, _) in PUBLISHED.items()},
     axis=(0, 200),
+)
+
+claim.compared(theirs_on="ImageNet, three networks", ours_on="the layers of the same networks")
+claim.found(the_three_ratios, holds="the three ratios follow", fails="the three ratios do not follow")
+claim.found(
+    other_readings_fail,
+    holds="by one reading of the rule, two others miss them",
+    fails="by other readings of the rule, too",
+    limits=True,
 )
 
 SCALECOM_2020_RATES = claim.build()

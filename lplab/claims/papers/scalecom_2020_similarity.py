@@ -6,8 +6,8 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import clearly_above, join_words, median_and_range
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import clearly_above, join_words, median_and_range
 from lplab.compression import ScaleCom
 
 LEARNERS, STEPS, EVERY, CHUNK = 8, 200, 20, 50
@@ -167,6 +167,16 @@ claim.draw(
         for beta in (1.0, 0.1)
     },
     axis=(0, 1),
+)
+
+claim.compared(theirs_on="CIFAR-10, 8 workers", ours_on="8 × 8 digits, three linear layers, 8 learners")
+claim.found(residuals_become_alike, holds="residuals become alike", fails="residuals do not become alike")
+claim.found(what_falls_is_the_signal, holds="and come apart later", fails="and do not come apart later", limits=True)
+claim.found(
+    a_large_rate_spoils_it,
+    the_filter_restores_it,
+    holds="a large learning rate keeps them apart, the filter brings them closer",
+    fails="learning rate and filter do not act as the paper says",
 )
 
 SCALECOM_2020_SIMILARITY = claim.build()

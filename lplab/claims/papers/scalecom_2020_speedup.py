@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words
 from lplab.claims.papers.scalecom_model import DENSE, LOCAL, SCALECOM, estimate, limit
 
 PUBLISHED = {(100, 8): 2.0, (100, 32): 1.23, (300, 8): 4.1, (300, 32): 1.75}
@@ -155,5 +155,10 @@ claim.draw(
     {f"{t} TFLOPS, batch {b}": times for (t, b), times in PUBLISHED.items()},
     axis=(0, 5),
 )
+
+claim.compared(theirs_on="ResNet-50, by a model", ours_on="ResNet-50, by a model")
+claim.found(the_four_speedups, holds="four speedups within 15 %", fails="not all four speedups within 15 %")
+claim.found(sending_all_but_ends, holds="sending below 3 %", fails="sending not below 3 %")
+claim.found(workers_do_not_matter, holds="the same for 8 to 128 workers", fails="not the same for 8 to 128 workers")
 
 SCALECOM_2020_SPEEDUP = claim.build()

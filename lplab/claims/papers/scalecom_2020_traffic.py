@@ -9,8 +9,8 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words
 from lplab.compression import AdaComp, Compressor, Dense, ScaleCom, TopK
 from lplab.compression.compression_ratio import build_up, wire_bytes
 
@@ -164,6 +164,26 @@ claim.draw(
         for n in (WORLDS[1], WORLDS[-1])
     },
     log=True,
+)
+
+claim.compared(
+    theirs_on="an argument, without a network",
+    ours_on="8 × 8 digits, three linear layers",
+    rows=(
+        {
+            "ScaleCom, 4 learners": "ScaleCom, 4 learners",
+            "ScaleCom, 64 learners": "ScaleCom, 64 learners",
+            "local top-k, 4 learners": "own choices, 4 learners",
+            "local top-k, 64 learners": "own choices, 64 learners",
+        },
+    ),
+)
+claim.found(scalecom_is_constant, holds="ScaleCom's messages stay as they are", fails="ScaleCom's messages grow")
+claim.found(
+    local_selection_grows,
+    the_mask_fills_up,
+    holds="own choices grow with the learners",
+    fails="own choices do not grow with the learners",
 )
 
 SCALECOM_2020_TRAFFIC = claim.build()

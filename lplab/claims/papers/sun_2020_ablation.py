@@ -23,10 +23,10 @@ from lplab.claims.framework.branches import (
     worse,
 )
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words, seed_range
 from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import bottleneck_net, branch_transformer
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words, seed_range
 from lplab.claims.framework.trainings import one_thread
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ claim = ClaimBuilder(
     where="tables 1 to 3, figure 1",
     statement="FP8 for dW, or for the gradients of some or all 1 × 1 convolutions, brings back part of what four bits "
     "everywhere lose; INT4 forward alone loses least.",
-    published="ResNet-50 on ImageNet: float32 76.48, INT4 forward 75.76, all 1 × 1 FP8 75.51, bottom 1 × 1 FP8 74.99, "
+    published="ResNet-50: float32 76.48, INT4 forward 75.76, all 1 × 1 FP8 75.51, bottom 1 × 1 FP8 74.99, "
     "dx FP4 with dW FP8 74.92, two phases 74.01 %; Transformer BLEU 27.5, dW FP8 25.9, two phases 25.4 (read)",
     experiment=f"From a float32 checkpoint each recipe goes on for {PLANS[TEXT].steps} steps with the same batches, "
     f"its learning rate falling to zero: a character Transformer of two blocks after {PLANS[TEXT].before} steps, a "
@@ -228,12 +228,12 @@ def measured(results: Results) -> str:
 
 
 claim.draw(
-    "test loss of the Transformer above float32, bits a character, in pairs",
+    "test loss of the Transformer above float32, bits a character",
     lambda results: {name: _gaps(results, TEXT, name)[1] for name in (*ORDER[TEXT][1:], SINGLE)},
     statistic=MEAN,
 )
 claim.draw(
-    "test loss of the bottleneck net above the recipe before it in the paper's order, bits, in pairs",
+    "test loss of the bottleneck net above the recipe before it in the paper's order, bits",
     lambda results: {worse: _gaps(results, PICTURES, worse, better)[1] for better, worse in pairwise(ORDER[PICTURES])},
     statistic=MEAN,
 )
@@ -242,5 +242,32 @@ claim.draw(
     lambda results: {name: 100 * _numbers(results, PICTURES, name, "gradient_error") for name in (ALL, SOME, TWO)},
     axis=(0, 100),
 )
+
+
+def in_their_unit(results: Results) -> str:
+    """Right answers of the Transformer in percent, medians."""
+    right = {name: 100 - float(np.median(_numbers(results, TEXT, name, "error"))) for name in ORDER[TEXT]}
+    return "Transformer, % right: " + ", ".join(f"{name} {percent:.1f}" for name, percent in right.items())
+
+
+claim.compared(
+    theirs_on="ImageNet, ResNet-50; translation, a Transformer",
+    ours_on="characters, a Transformer; 8 × 8 digits, a bottleneck net",
+    rows=(
+        {
+            "INT4 forward alone": "Transformer, INT4 forward alone",
+            "dx FP4, dW FP8": "Transformer, FP8 for dW",
+            "two phases": "Transformer, four bits everywhere",
+        },
+        {"two phases": "bottleneck net, four bits everywhere"},
+    ),
+    ours=in_their_unit,
+)
+claim.found(
+    text_is_in_order,
+    holds="the Transformer is in the paper's order",
+    fails="the Transformer is not in the paper's order",
+)
+claim.found(images_are_in_order, holds="the bottleneck net is, too", fails="the bottleneck net is not")
 
 SUN_2020_ABLATION = claim.build()

@@ -10,8 +10,8 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words
 
 AREAS = (0.55, 0.545, 0.555)  # as stated, and both ends of what rounds to it: one a seed
 LANES = 4
@@ -199,6 +199,28 @@ claim.draw(
     {mix: times for mix, times in PUBLISHED.items() if mix != "bottom 1 × 1 FP8"},
     axis=(0, 8),
     over="areas that round to the stated one",
+)
+
+claim.compared(
+    theirs_on="a model of the unit",
+    ours_on="the same arithmetic",
+    rows=(
+        {
+            "FP8/FP8": "FP8",
+            "INT4/FP8": "INT4 forward, FP8 backward",
+            "INT4/FP4": "INT4 forward, FP4 backward",
+            "dx FP4, dW FP8": "the same, FP8 for dW",
+        },
+    ),
+)
+claim.found(
+    four_bits_bring_seven, holds="7.3 times the products on an area", fails="not 7.3 times the products on an area"
+)
+claim.found(the_mixes_follow, holds="the mixes follow", fails="the mixes do not follow")
+claim.found(
+    a_step_is_as_slow_as_its_slowest_product,
+    holds="four bits forward alone bring less than FP8",
+    fails="four bits forward alone bring more than FP8",
 )
 
 SUN_2020_HARDWARE = claim.build()

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from lplab.claims.bibliography import PAPERS
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words, low_to_high
 from lplab.claims.framework.drawing import RANGE
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words, low_to_high
 from lplab.hardware import accelerators, compute, multiplier
 
 AREA, MAC, LAW, PEAK, STEP = "multiplier", "multiplier and adder", "quadratic law", "peak", "whole network"
@@ -198,6 +198,37 @@ claim.draw(
     axis=(0, 40),
     statistic=RANGE,
     over="runs of two networks",
+)
+
+claim.compared(
+    theirs_on="peaks and areas of chips",
+    ours_on="peaks and areas of chips; a model of two networks",
+    rows=(
+        {
+            "32 to 8 bits, multipliers": "32 to 8 bits, multipliers on an area",
+            "32 to 8 bits, peak of H100": "32 to 8 bits, peak of an H100 (FP32 without tensor cores)",
+            "32 to 8 bits, networks": "32 to 8 bits, a step of two networks on an H100",
+            "8 to 4 bits, peak of IBM": "8 to 4 bits, peak of IBM's chip",
+        },
+    ),
+)
+claim.found(
+    ten_from_32_to_8,
+    seven_times_the_density,
+    holds="true of an area",
+    fails="not true of an area",
+)
+claim.found(four_from_8_to_4, holds="of one chip's peak from 8 to 4 bits", fails="of no chip's peak from 8 to 4 bits")
+claim.found(
+    peaks_of_gpus_are_linear, holds="peaks of GPUs double", fails="peaks of GPUs do not just double", limits=True
+)
+claim.found(
+    networks_gain_less,
+    holds=lambda results: (
+        f"networks {low_to_high(_steps(results, 'fp32', False) + _steps(results, 'fp32', True))} times"
+    ),
+    fails="networks gain as much",
+    limits=True,
 )
 
 THROUGHPUT_BITS = claim.build()

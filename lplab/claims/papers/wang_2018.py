@@ -13,7 +13,7 @@ from lplab import formats as F
 from lplab.arithmetic import Accumulator
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 
 COUNT = 65_536
 FORMAT = "dlfloat16"  # 1-6-9, the accumulator of the paper
@@ -178,5 +178,25 @@ claim.draw(
     lambda results: {f"chunks of {chunk}": 100 * _errors(results, [chunk]) for chunk in (1, 16, 32, 64, 256)},
     axis=(0, 100),
 )
+
+claim.compared(
+    theirs_on="sums of random numbers",
+    ours_on="sums of random numbers",
+    rows=(
+        {
+            "chunks of 1": "no chunks",
+            "chunks of 16": "chunks of 16",
+            "chunks of 32": "chunks of 32",
+            "chunks of 256": "chunks of 256",
+        },
+    ),
+)
+claim.found(
+    stops_without_chunks,
+    holds="without chunks the sum stops at 4,096",
+    fails="without chunks the sum does not stop at 4,096",
+)
+claim.found(holds_from_32, holds="chunks of 32 to 256 follow it", fails="chunks of 32 to 256 do not all follow it")
+claim.found(stochastic_follows, holds="so does stochastic rounding", fails="stochastic rounding does not follow it")
 
 WANG_2018 = claim.build()

@@ -15,8 +15,8 @@ from lplab import arithmetic
 from lplab.arithmetic import Accumulator
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import median_and_range
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import median_and_range
 from lplab.claims.papers.wang_2018_chunks import captured, in_fp8
 
 POSITIONS = 16 * 16  # of a picture: each is a term of the sum
@@ -213,5 +213,28 @@ claim.draw(
         | {"FP8 operands": 100 * _of(results, NONE, "operands")}
     ),
 )
+
+claim.compared(
+    theirs_on="trainings in FP8",
+    ours_on="cluttered digits, one convolution of a residual net",
+    rows=(
+        {
+            "chunk 1": "sums without chunks",
+            "chunk 64": "sums with chunks of 64",
+            "FP8 operands": "FP8 operands, exact sums",
+        },
+    ),
+)
+claim.found(
+    unchunked_error_exceeds_operand_error,
+    holds="without chunks sums are worse than FP8 operands",
+    fails="without chunks sums are no worse than FP8 operands",
+)
+claim.found(
+    chunks_are_harmless,
+    holds="with chunks of 64 they add less than half of that",
+    fails="with chunks of 64 they add more than half of what the operands do",
+)
+claim.leaves_out("one gradient, no training was run")
 
 WANG_2018_TRAINING = claim.build()

@@ -11,8 +11,8 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import clearly_above, join_words, median_and_range, within_noise
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import clearly_above, join_words, median_and_range, within_noise
 from lplab.claims.framework.trainings import train
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ claim = ClaimBuilder(
     where="abstract; ablation of the update (second-hand)",
     statement="Weights and their update can be held in 16 bits (1-6-9) if the update is rounded stochastically; round "
     "to nearest costs accuracy.",
-    published="AlexNet: nearest costs about 4 points of accuracy, stochastic rounding none (second-hand)",
+    published="nearest costs about 4 points of accuracy, stochastic rounding none (second-hand)",
     experiment=f"Three linear layers on 8 × 8 digits, {STEPS} steps of SGD with momentum; weights and momentum in "
     "1-6-9 without a copy in more bits; three learning rates.",
     points=POINTS,
@@ -134,6 +134,16 @@ def measured(results: Results) -> str:
 claim.draw(
     f"wrong at learning rate {SMALLEST_RATE:g}, %",
     lambda results: {way: _of(results, way, number="error") for way in VARIANTS},
+)
+
+claim.compared(theirs_on="ImageNet, AlexNet", ours_on="8 × 8 digits, three linear layers")
+claim.found(
+    nearest_loses,
+    holds="at a small learning rate nearest learns clearly less",
+    fails="nearest learns as well at a small learning rate",
+)
+claim.found(
+    stochastic_does_not, holds="stochastic rounding as good as float32", fails="stochastic rounding worse than float32"
 )
 
 WANG_2018_UPDATE = claim.build()

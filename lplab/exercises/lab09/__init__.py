@@ -1,33 +1,29 @@
-"""Lab 09, ScaleCom: a choice that commutes with the sum, a slow residual, how alike learners are."""
+"""Lab 09, AdaComp: the residue, the selection bin by bin, the message byte by byte."""
 
 from __future__ import annotations
 
-from lplab.exercises.lab09.leaders_choice import LEADERS_CHOICE
-from lplab.exercises.lab09.leaders_choice import draw_choice as draw_choice
-from lplab.exercises.lab09.next_memory import NEXT_MEMORY
-from lplab.exercises.lab09.similarity import SIMILARITY
-from lplab.exercises.lab09.similarity import draw_similarity as draw_similarity
+from lplab.exercises.lab09.residue import RESIDUE
+from lplab.exercises.lab09.selection import SELECT
+from lplab.exercises.lab09.selection import draw_selection as draw_selection
+from lplab.exercises.lab09.wire import PACK
 from lplab.exercises.model.questions import Question
 
 
-def sum_of_own_choices() -> float:
-    """Percent of the weights in the sum of 64 learners' own choices, 1 of 112 each: mean over a recorded training.
+def share_sent() -> float:
+    """Percent of the dense layer's elements that AdaComp with bins of 500 sends in a step: mean of 240 steps."""
+    from lplab.recordings.adacomp_runs import adacomp_recording
 
-    The learning rate is 1, with which the network is well trained.
-    """
-    from lplab.recordings import Setting, many_learners
-
-    return round(100 * float(many_learners(Setting("topk", 64, 112, learning_rate=1.0)).union.mean()), 1)
+    return round(100 * float(adacomp_recording().history("dense").share.mean()), 1)
 
 
 QUESTIONS = (
     Question(
         "09.a",
-        "Each of 64 learners sends 0.9 % of its gradients. How many percent of the weights does the sum of all messages hold?",
-        sum_of_own_choices,
+        "How many percent of the dense layer's gradient does AdaComp send in a step, on average?",
+        share_sent,
         unit="%",
         limits=(0, 100),
-        because="If all choices were independent, it would be 1 − (1 − 1/112)⁶⁴, nearly 44 %. If all were equal, it would be 0.9 %. The choices overlap in part.",
+        because="About seven elements of each bin of 500. What is not sent waits in the residual, and most of it is sent later.",
     ),
 )
-EXERCISES = (LEADERS_CHOICE, NEXT_MEMORY, SIMILARITY)
+EXERCISES = (RESIDUE, SELECT, PACK)

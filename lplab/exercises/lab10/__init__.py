@@ -1,32 +1,33 @@
-"""Lab 10, scaling out: a ring's messages, hidden communication, two targets at once, weights in 8 bits."""
+"""Lab 10, ScaleCom: a choice that commutes with the sum, a slow residual, how alike learners are."""
 
 from __future__ import annotations
 
-from lplab.exercises.lab10.hiding import HIDE
-from lplab.exercises.lab10.hiding import draw_buckets as draw_buckets
-from lplab.exercises.lab10.ring import RING
-from lplab.exercises.lab10.ring import draw_ring as draw_ring
-from lplab.exercises.lab10.targets import TARGET
-from lplab.exercises.lab10.weights import WEIGHTS
+from lplab.exercises.lab10.leaders_choice import LEADERS_CHOICE
+from lplab.exercises.lab10.leaders_choice import draw_choice as draw_choice
+from lplab.exercises.lab10.next_memory import NEXT_MEMORY
+from lplab.exercises.lab10.similarity import SIMILARITY
+from lplab.exercises.lab10.similarity import draw_similarity as draw_similarity
 from lplab.exercises.model.questions import Question
 
 
-def speedup() -> float:
-    """How many times as fast as one V100 are 64 of them over 10 Gb/s, ResNet-50 in 16 bits, 32 images each."""
-    from lplab.hardware import Cluster, simulate
+def sum_of_own_choices() -> float:
+    """Percent of the weights in the sum of 64 learners' own choices, 1 of 112 each: mean over a recorded training.
 
-    cluster = Cluster("v100", 64, "10Gb/s, 50us")
-    found = simulate("resnet50", cluster, precision="fp16_mixed", batch=32, utilization=0.5)
-    return round(64 * found.efficiency, 1)
+    The learning rate is 1, with which the network is well trained.
+    """
+    from lplab.recordings import LearnerSetting, many_learners
+
+    return round(100 * float(many_learners(LearnerSetting("topk", 64, 112, learning_rate=1.0)).union.mean()), 1)
 
 
 QUESTIONS = (
     Question(
         "10.a",
-        "64 GPUs over 10 Gb/s: how many times as fast as one of them?",
-        speedup,
-        unit="times",
-        because="Computing takes 24 ms. Sending takes 83 ms and not 41, because each device sends nearly two gradients (you will see why below). All 64 wait for what the backward pass does not hide.",
+        "Each of 64 learners sends 0.9 % of its gradients. How many percent of the weights does the sum of all messages hold?",
+        sum_of_own_choices,
+        unit="%",
+        limits=(0, 100),
+        because="If all choices were independent, it would be 1 − (1 − 1/112)⁶⁴, nearly 44 %. If all were equal, it would be 0.9 %. The choices overlap in part.",
     ),
 )
-EXERCISES = (RING, HIDE, TARGET, WEIGHTS)
+EXERCISES = (LEADERS_CHOICE, NEXT_MEMORY, SIMILARITY)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lplab.compression.layer_info import parameter_info
-from lplab.hardware.workloads.layer import Layer
+from lplab.hardware.workloads.workload import Layer
 
 
 def conv(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lplab.recordings.ingredients import LATE_SHARE, SWITCH_AT, Ingredients
+from lplab.recordings.ingredient_runs import LATE_SHARE, SWITCH_AT, Ingredients
 from lplab.training.recipe.published import layer_of
 from lplab.training.recipe.published_blocks import mxfp4_2025, mxfp8_2025, nvfp4_2025
 from lplab.training.recipe.quant_spec import QuantSpec

@@ -18,9 +18,13 @@ function keepEnds(group) {
   group.addEventListener("keydown", toEnd, { capture: true });
 }
 
-/** Lets what is sticky in a group stick to the top of the notebook, not to that of an output that never scrolls. */
+/**
+ * Lets what is sticky in a group stick to the top of the notebook, not to that of an output that never scrolls.
+ * On a page without a notebook's panel, as Voila's, one of the elements around the group scrolls the page itself.
+ */
 function freeSticky(group) {
-  for (let el = group.parentElement; el && !el.matches(".jp-WindowedPanel-outer, .jp-Notebook"); el = el.parentElement)
+  const panel = group.closest(".jp-WindowedPanel-outer, .jp-Notebook");
+  for (let el = group.parentElement; panel && el !== panel; el = el.parentElement)
     if (getComputedStyle(el).overflowY !== "visible") el.classList.add("lp-no-scroll");
 }
 

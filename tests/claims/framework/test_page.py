@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "claims.md"
 ROW = {
     "claim": "toy", "title": "More bits | less error", "paper": "A. Nobody 2000", "where": "table 1",
     "states": "Errors fall.", "theirs": "1 %", "experiment": "Toys, counted.", "ours": "2 (1–3) %", "seeds": 3,
-    "verdict": "not shown",
+    "verdict": "not shown", "badge": "it falls, but not by 4", "theirs_on": "toys", "ours_on": "other toys",
     "findings": [{"holds": True, "statement": "Less", "sentence": "It falls."},
                  {"holds": False, "statement": "By 4", "sentence": "By 3."}],
     "unit": [{"holds": True, "statement": "One", "sentence": "One toy."}],
@@ -43,9 +43,10 @@ def test_the_whole_table_is_json(capsys):
 def test_a_claim_has_a_row_and_a_section_with_every_finding():
     page = claims.as_page([ROW, ROW | {"claim": "other", "seeds": 1, "verdict": "shown"}])
     assert "Of 2 claims: 1 not shown, 1 shown." in page
-    assert "| [More bits \\| less error](#toy) | not shown |" in page.splitlines()
+    assert "| [More bits \\| less error](#toy) | not shown: it falls, but not by 4 |" in page.splitlines()
     section = page.partition('<a id="toy"></a>\n')[2].partition('<a id="other">')[0]
-    for line in ("**Not shown.** *Theirs:* 1 %.", "*Ours:* 2 (1–3) %; 3 seeds.", "- *holds:* **Less.** It falls.",
+    for line in ("**Not shown: it falls, but not by 4.**", "*Theirs (toys):* 1 %.",
+                 "*Ours (other toys):* 2 (1–3) %; 3 seeds.", "- *holds:* **Less.** It falls.",
                  "- *does not hold:* **By 4.** By 3.", "The unit alone:", "- *holds:* **One.** One toy.",
                  "What the paper itself foresees:", "- *not so:* **Many.** Too few toys.",
                  "- *not so:* **Why.** Seeds?", "*Limits:* Toys.", "Measured today."):  # fmt: skip
@@ -58,11 +59,14 @@ def test_details_are_folded_below_verdict_and_numbers():
     page = claims.as_page([ROW])
     seen, _, folded = page.partition('<a id="toy"></a>')[2].partition("<details>")
     lines = [line for line in seen.splitlines() if line]
-    assert lines == ["### More bits | less error", "**Not shown.** *Theirs:* 1 %.", "*Ours:* 2 (1–3) %; 3 seeds."]
+    assert lines == [
+        "### More bits | less error", "**Not shown: it falls, but not by 4.**", "*Theirs (toys):* 1 %.",
+        "*Ours (other toys):* 2 (1–3) %; 3 seeds.",
+    ]  # fmt: skip
     assert folded.endswith("</details>") and "\n\n*The paper:* Errors fall. A. Nobody 2000; table 1.\n\n" in folded
     summary = folded.partition("</summary>")
     assert summary[2].startswith("\n\n"), "what follows is Markdown only after an empty line"
-    assert "| claim | verdict |" in page.splitlines()
+    assert "| claim | what was found |" in page.splitlines()
 
 
 @pytest.mark.parametrize("name", claims.names())

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lplab import claims, formats
-from lplab.claims.framework.claim import key
+from lplab.claims.framework.results import key
 from lplab.claims.papers import ddl_2017, four_bits_saving, hfp8_2019_broadcast, rapid_2021, scalecom_2020_speedup
 from lplab.claims.papers.four_bits_saving import SCALECOM, SLOW
 from lplab.claims.papers.hfp8_2019_broadcast import FLOAT, HALF, HYBRID, LINKS, SPARSE_8, WEIGHTS

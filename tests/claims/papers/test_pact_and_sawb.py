@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lplab import claims
-from lplab.claims.framework.claim import key
+from lplab.claims.framework.results import key
 from lplab.claims.papers import pact_2018, sawb_2019
 from lplab.quantizers import Sawb
 from tests.claims.changed_numbers import judged, where
@@ -13,9 +13,11 @@ from tests.claims.changed_numbers import judged, where
 PACT, SAWB = pact_2018.PACT_2018, sawb_2019.SAWB_2019
 
 
-def test_both_are_shown():
-    for claim in (PACT, SAWB):
-        assert claims.judge(claim, claims.stored(claim)).is_shown
+def test_all_criteria_hold_and_a_limit_is_named():
+    for claim, limit in ((PACT, "18 points from float32"), (SAWB, "activations stayed in float32")):
+        verdict = claims.judge(claim, claims.stored(claim))
+        assert all(finding.holds for finding in verdict.findings)
+        assert verdict.word == "shown in part" and limit in verdict.badge
 
 
 @pytest.mark.parametrize(("claim", "change", "which"), [
@@ -31,12 +33,13 @@ def test_both_are_shown():
 ])  # fmt: skip
 def test_they_can_fail(claim, change, which):
     verdict = judged(claim, change)
-    assert verdict.word == "not shown" and not verdict.findings[which].holds
+    assert not verdict.is_shown and not verdict.findings[which].holds
 
 
 @pytest.mark.parametrize(("claim", "change", "which"), [
     (PACT, where({"clip": 3.0}, error=70), 0),
-    (PACT, where({"decay": pact_2018.LESS}, error=80), 1),
+    (PACT, where({"clip": "none"}, error=54), 1),
+    (PACT, where({"decay": pact_2018.LESS}, error=80), 2),
     (SAWB, where({"weights": "minmax"}, weight_error=0.1), 0),
     (SAWB, where({"levels": 32}, worst_error=0.02), 1),
 ])  # fmt: skip

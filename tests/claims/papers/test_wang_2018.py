@@ -5,7 +5,7 @@ import pytest
 
 from lplab import arithmetic, claims
 from lplab.arithmetic import Accumulator
-from lplab.claims.framework.claim import key
+from lplab.claims.framework.results import key
 from lplab.claims.papers.wang_2018 import COUNT, POINTS, WANG_2018, numbers, running_sum
 from tests.claims.changed_numbers import judged, where
 
@@ -31,7 +31,7 @@ def test_the_claim_is_shown_and_explained():
 ], ids=["never stops", "stops later", "32 fails", "16 is enough", "stochastic rounding fails"])  # fmt: skip
 def test_the_claim_can_fail(change, which):
     verdict = judged(WANG_2018, change)
-    assert verdict.word == "not shown" and not verdict.findings[which].holds
+    assert not verdict.is_shown and not verdict.findings[which].holds
 
 
 def test_the_explanations_can_fail():

@@ -5,7 +5,7 @@ import pytest
 
 from lplab.compression import AdaComp, Dense, TopK
 from lplab.hardware import footprint
-from lplab.hardware.footprint import rounds
+from lplab.hardware.footprint import federated_rounds
 
 RESNET18 = 11.69e6  # parameters
 TABLE = [  # section 8 of the dossier: bits, share, index bits, megabytes
@@ -44,8 +44,8 @@ def test_a_round_adds_up():
 
 def test_the_round_waits_for_the_slowest():
     many = footprint.federated(operations=np.array([1e10, 1e12]), down_bytes=1e6, up_bytes=np.array([1e6, 1e5]))
-    assert rounds.slowest(many) == pytest.approx(many.seconds.max())
-    assert many.seconds.mean() < rounds.slowest(many)
+    assert federated_rounds.slowest(many) == pytest.approx(many.seconds.max())
+    assert many.seconds.mean() < federated_rounds.slowest(many)
 
 
 def test_bad_rounds():
@@ -59,4 +59,4 @@ def test_bad_rounds():
     with pytest.raises(ValueError, match="share must be from 0 to 1"):
         footprint.message_bytes(10, share=2)
     with pytest.raises(ValueError, match="up_bytes_per_second must be more than 0"):
-        rounds.Radio("x", "x", 1, 0, 1, 1)
+        federated_rounds.Radio("x", "x", 1, 0, 1, 1)

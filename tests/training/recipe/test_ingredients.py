@@ -2,7 +2,15 @@
 
 import pytest
 
-from lplab.recordings.ingredients import COMBINATIONS, MXFP4_2025, MXFP8_2025, NVFP4_2025, PLAIN, SWITCHED, Ingredients
+from lplab.recordings.ingredient_runs import (
+    COMBINATIONS,
+    MXFP4_2025,
+    MXFP8_2025,
+    NVFP4_2025,
+    PLAIN,
+    SWITCHED,
+    Ingredients,
+)
 from lplab.training import recipes
 from lplab.training.recipe.ingredients import recipe_of
 
