@@ -220,6 +220,15 @@ def hero() -> str:
     return f"<div class='lp-hero'><script type='application/json'>{json.dumps({'formats': data})}</script></div>"
 
 
+def mechanism(name: str) -> str:
+    """A mechanism of a lab, as HTML."""
+    from recorded import slot
+
+    from lplab.widgets.mechanisms import MECHANISMS
+
+    return slot("mechanism", MECHANISMS[name].content())
+
+
 def gallery() -> str:
     """A card for each lab of the course's map: its picture, its title, its question and its minutes."""
     row = r"^\| (\d\d) \| \[(.+?)\]\((.+?)\.ipynb\) \| (.+?) \| (\d+) \|"
@@ -274,6 +283,7 @@ def stage(source: Path, books: dict[Path, dict[str, Any]], exercises: str, lite:
             made = {"hero": hero(), "gallery": gallery(), "download": download(source / "lplab.zip")}
             for name, content in made.items():
                 text = text.replace(f"<!-- {name} -->", content)
+            text = re.sub(r"<!-- mechanism (\w+) -->", lambda found: mechanism(found[1]), text)
             write(source / "index.md", text)
         else:
             write(source / inside, text)

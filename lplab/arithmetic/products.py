@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lplab.arithmetic import gemm
-from lplab.formats import dispatch
+from lplab.formats import inputs
 
 
 def matmul(
@@ -60,7 +60,7 @@ def matmul(
     (array([[1024.]], dtype=float32), array([[5000.]], dtype=float32))
     """
     how = (accumulator, chunk, outer, rounding, fma, product, seed, threads)
-    if dispatch.is_torch(a) or dispatch.is_torch(b):
+    if inputs.is_torch(a) or inputs.is_torch(b):
         from lplab.arithmetic import tensors
 
         return tensors.matmul(a, b, operands, how)  # resolves the arguments outside of torch.compile's graph
@@ -69,7 +69,8 @@ def matmul(
     dtype = np.result_type(left, right).newbyteorder("=")
     left, right = gemm.round_operands(left, right, operands)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # half precision; signaling NaN
-        return gemm.matmul_arrays(left, right, chosen, number, count).astype(dtype, copy=False)
+        left, right = (x.astype(inputs.working_dtype(x.dtype.name), copy=False) for x in (left, right))
+        return gemm.matmul_arrays(np, left, right, chosen, number, count).astype(dtype, copy=False)
 
 
 def dot(x: Any, y: Any, accumulator: Any, **settings: Any) -> Any:

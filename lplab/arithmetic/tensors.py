@@ -5,15 +5,15 @@ This module imports torch, so other modules import it inside the functions that 
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
-from lplab.arithmetic import array_kernels, gemm
+from lplab.arithmetic import gemm
 from lplab.arithmetic.accumulator import Accumulator
-from lplab.formats import Rounding, inputs
+from lplab.formats import inputs
 from lplab.formats.recorded import check_not_traced
 
 
@@ -64,21 +64,13 @@ class Product(torch.autograd.Function):
 
 
 def _matmul(a: torch.Tensor, b: torch.Tensor, accumulator: Accumulator, seed: int, threads: int) -> torch.Tensor:
-    dtype, device = torch.promote_types(a.dtype, b.dtype), a.device
-    left, right, batch, shape = gemm.layout(tuple(a.shape), tuple(b.shape))
-    work_a, work_b = (_in_working_type(x) for x in (a.reshape(left), b.reshape(right)))
-    if device.type == "cpu":
-        result = gemm.matmul_arrays(work_a.numpy(), work_b.numpy(), accumulator, seed, threads)
-        return torch.from_numpy(result).to(dtype).reshape(shape)
-    gemm.check_size(shape, accumulator)
-    if torch.float64 in (work_a.dtype, work_b.dtype):
-        gemm.check_products(work_a.cpu().numpy(), work_b.cpu().numpy())
-    left_stack, right_stack = (_stacked(gemm.as_float64(torch, x), batch) for x in (work_a, work_b))
-    return array_kernels.matmul(torch, left_stack, right_stack, accumulator, seed).to(dtype).reshape(shape)
-
-
-def _stacked(x: torch.Tensor, batch: tuple[int, ...]) -> torch.Tensor:
-    return x.expand(*batch, *x.shape[-2:]).reshape(math.prod(batch), *x.shape[-2:])
+    dtype = torch.promote_types(a.dtype, b.dtype)
+    a, b = _in_working_type(a), _in_working_type(b)
+    if a.device.type == "cpu":
+        result = torch.from_numpy(gemm.matmul_arrays(np, a.numpy(), b.numpy(), accumulator, seed, threads))
+    else:
+        result = gemm.matmul_arrays(torch, a, b, accumulator, seed, threads)
+    return result.to(dtype)
 
 
 def _in_working_type(x: torch.Tensor) -> torch.Tensor:
@@ -86,16 +78,17 @@ def _in_working_type(x: torch.Tensor) -> torch.Tensor:
     return x.detach().resolve_neg().to(torch.float64 if x.dtype == torch.float64 else torch.float32)
 
 
-def sum_of(lines: torch.Tensor, work: Any, fmt: Any, rounding: Rounding, seed: int) -> torch.Tensor:
-    """Sum [length, sums] over the first axis by a function of :mod:`~lplab.arithmetic.compensated_sum`; no gradient."""
+def sum_of(lines: torch.Tensor, work: Callable[[Any, Any], Any]) -> torch.Tensor:
+    """The sums of [length, sums] over the first axis, without a gradient.
+
+    Args:
+        lines: any float type.
+        work: (numpy or torch, float64 [length, sums]) → float64 [sums].
+    """
     check_not_traced("lplab.arithmetic")
     inputs.tensor_dtype(lines)
     if lines.requires_grad and torch.is_grad_enabled():
         raise ValueError("pairwise_sum and kahan_sum have no gradient; use x.detach()")
-    wide = gemm.as_float64(torch, lines)
-    if lines.dtype == torch.float64:
-        gemm.check_products(wide.cpu().numpy(), np.ones(1))
     if lines.device.type == "cpu":
-        with np.errstate(all="ignore"):
-            return torch.from_numpy(work(np, wide.numpy(), fmt, rounding, seed)).to(lines.dtype)
-    return work(torch, wide, fmt, rounding, seed).to(lines.dtype)
+        return torch.from_numpy(work(np, _in_working_type(lines).numpy())).to(lines.dtype)
+    return work(torch, lines).to(lines.dtype)

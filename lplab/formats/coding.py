@@ -6,11 +6,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from lplab.formats import dispatch
+from lplab.formats import apply
+from lplab.formats.apply import PreparedRoundings
 from lplab.formats.counter_rng import keys, random_bits, seed_to_int
 from lplab.formats.inputs import as_float_array, as_rows, is_torch, plain_array, tensor_dtype, working_dtype
 from lplab.formats.paths import array_kernels, block_rounding
-from lplab.formats.paths.prepared import PreparedRoundings
 from lplab.formats.rounding import Rounding
 from lplab.formats.rounding_spec import BlockSpec, Grid, Table
 
@@ -77,7 +77,7 @@ def encode(fmt: Codec, x: Any, rounding: Rounding, seed: Any) -> Any:
     is_number = not isinstance(x, np.ndarray | np.generic | list | tuple)
     array = plain_array(x) if isinstance(x, np.ndarray | np.generic) else as_float_array(x)
     exact = _exact(array, fmt.rounding_spec)
-    values = dispatch.quantize(fmt.prepared_roundings, exact, rounding, seed).astype(np.float64)
+    values = apply.quantize(fmt.prepared_roundings, exact, rounding, seed).astype(np.float64)
     if not fmt.has_nan and np.isnan(values).any():
         raise ValueError(f"{fmt.label} has no code for NaN, and {int(np.isnan(values).sum())} elements are NaN")
     with np.errstate(invalid="ignore"):

@@ -14,6 +14,7 @@ from lplab.checks import check_int, check_positive
 from lplab.formats import IntFormat
 from lplab.quantizers import array_inputs
 from lplab.quantizers.quantizer import Quantizer
+from lplab.quantizers.reductions import clip_sides
 from lplab.quantizers.scalar_parameter import scalar_parameter_backward
 from lplab.quantizers.scaling import Percentile
 
@@ -70,8 +71,8 @@ def pact_backward(x: Any, alpha: float, gradient: Any) -> tuple[Any, Any]:
     """
 
     def slopes(xp: Any, part: Any) -> tuple[Any, Any]:
-        clip = _clip(xp, part, alpha)
-        return (part >= 0) & (part < clip), part >= clip
+        inside, above, _ = clip_sides(part, _clip(xp, part, alpha), signed=False)
+        return inside, above
 
     return scalar_parameter_backward(x, gradient, slopes)
 

@@ -114,7 +114,7 @@ def test_lists_and_numbers():
 @pytest.mark.parametrize("no_loops", [False, True])
 def test_special_values(no_loops, monkeypatch):
     if no_loops:
-        monkeypatch.setattr(kernel_selection, "_is_available", False)
+        monkeypatch.setattr(kernel_selection, "loops_are_on", False)
     inf, nan = np.inf, np.nan
     rows = [
         [inf, 1, 1],

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lplab import formats as F
-from lplab.arithmetic import Accumulator, kahan_sum, kernels, pairwise_sum, reference
+from lplab.arithmetic import Accumulator, compiled_sums, kahan_sum, pairwise_sum, reference
 from lplab.arithmetic import sum as sum_in
 from lplab.formats.rounding import as_rounding
 
@@ -31,8 +31,8 @@ def test_axes(axis, kind):
 @pytest.mark.parametrize("way", REFERENCES, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("loops", [True, False])
 def test_pairwise_and_kahan_sums_against_the_reference(way, mode, loops, monkeypatch):
-    monkeypatch.setattr(kernels, "MIN_OPERATIONS_BEFORE_LOADING", 0)
-    monkeypatch.setattr(kernels, "available", lambda: loops)
+    monkeypatch.setattr(compiled_sums, "MIN_OPERATIONS_BEFORE_LOADING", 0)
+    monkeypatch.setattr(compiled_sums, "available", lambda: loops)
     rng, rounding = np.random.default_rng(4), as_rounding(mode)
     for kind in KINDS:
         for name in ("dlfloat16", "e4m3fn", "q8.8"):

@@ -5,6 +5,7 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -12,15 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lplab.formats import IntFormat, Rounding
-from lplab.formats.recorded import has_numbers, is_recorded, is_recording, is_tracing
+from lplab.formats import IntFormat
+from lplab.formats.gradients import StraightThrough
+from lplab.formats.recorded import has_numbers, is_recording, is_tracing
 from lplab.quantizers import Percentile, Quantizer, Sawb
 from lplab.quantizers.autograd import clamped_value
-from lplab.quantizers.reductions import clip_backward, clip_mask
-from lplab.training.emulation.prepared_rounding import Prepared, prepared
-from lplab.training.emulation.quantized_op import QuantizedOp, StraightThrough, first_derivative
-from lplab.training.emulation.rounders import Rounded, Rounder, RounderAt, rounder_at, rounder_of
-from lplab.training.emulation.traced_rounding import recorded
+from lplab.quantizers.reductions import clip_backward, clip_mask, clip_sides
+from lplab.training.emulation.quantized_op import QuantizedOp, first_derivative
+from lplab.training.emulation.rounders import TensorRounder, clip_rounder, rounder_of
 from lplab.training.recipe.quant_spec import LearnedClip, QuantSpec
 
 ALPHA = "pact_alpha"
@@ -38,7 +38,7 @@ def clipped(x: Tensor, op: QuantizedOp, module: nn.Module) -> Tensor:
     learned = op.rules.activation.learned
     assert learned is not None
     if not has_clip(op, module):
-        return _by_statistics(x, op, min(learned.bits, 8))
+        return _by_statistics(x, op, learned.bits)
     alpha = getattr(module, ALPHA)
     if not has_numbers(x):
         return torch.minimum(x, alpha)  # its shape, and gradients of the right shapes
@@ -59,12 +59,9 @@ def clipped(x: Tensor, op: QuantizedOp, module: nn.Module) -> Tensor:
                 f"{op.name}: call the model once before nn.DataParallel splits its inputs; its trained clip begins then"
             )
     bound, signed = clamped_value(alpha, learned.least), bool(signed)
-    if x.requires_grad or alpha.requires_grad:
-        values = Clip.apply(x, alpha, bound, learned.bits, signed)
-    else:
-        values = on_grid(x, bound, learned.bits, signed)
-    if op.watch is not None:
-        op.watch(op, "activation", x.detach(), Rounded(values.detach(), bound, bound))
+    values = op.round_by(clip_rounder(learned.bits, signed), "activation", x, scale=bound)
+    if torch.is_grad_enabled() and (x.requires_grad or alpha.requires_grad):
+        return ClipGradient.apply(x, alpha, lambda: values, bound, signed)
     return values
 
 
@@ -75,53 +72,40 @@ def _begin(x: Tensor, alpha: nn.Parameter, learned: LearnedClip) -> None:
             alpha.fill_(max(learned.initial or _WHOLE.scale(x) * 127, learned.least))
 
 
-def on_grid(x: Tensor, alpha: float, bits: int, signed: bool) -> Tensor:
-    """The nearest of 2^bits values over 0 … α, or of 2^bits − 1 over −α … α.
+class ClipGradient(torch.autograd.Function):
+    """The gradient of PACT as published: below α it passes; above it (and, of signed numbers, below −α) it goes to α.
 
-    >>> on_grid(torch.tensor([6.6, -1.0]), 7.0, 4, signed=True), on_grid(torch.tensor([-1.0]), 3.0, 2, signed=False)
-    (tensor([ 7., -1.]), tensor([0.]))
+    A NaN has no gradient.
     """
-    steps = 2 ** (bits - 1) - 1 if signed else 2**bits - 1
-    ready = prepared(IntFormat(bits, symmetric=signed, signed=signed), Rounding(), step=True)
-    if is_recorded(x):
-        return recorded(_as_rounder(ready))(x, 0, alpha / steps).values
-    return ready(x, scale=alpha / steps)
-
-
-@cache
-def _as_rounder(ready: Prepared) -> Rounder:
-    return lambda x, seed, scale: Rounded(ready(x, seed, scale))
-
-
-class Clip(torch.autograd.Function):
-    """PACT as published: the gradient passes below α; above it (and, of signed numbers, below −α) it goes to α."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, alpha: Tensor, bound: float, bits: int, signed: bool) -> Tensor:
-        """Round. Save on which side of the bounds each number lies; on other devices than the CPU save x."""
-        ctx.has_sides = x.is_cpu and x.dtype == torch.float32 and not is_tracing()
-        sides = torch.from_numpy(clip_mask(_flat(x.detach()), bound, signed)) if ctx.has_sides else None
-        ctx.save_for_backward(x if sides is None else sides, alpha)
-        ctx.bound, ctx.signed = bound, signed
-        return on_grid(x.detach(), bound, bits, signed)
+    def forward(
+        ctx: Any, x: Tensor, alpha: Tensor, rounded: Callable[[], Tensor], bound: float, signed: bool
+    ) -> Tensor:
+        """What ``rounded`` returns, a new tensor. On which side of the bounds x lies is saved, a byte for each number.
+
+        A trace records operations alone, so there, and on other devices than the CPU, x is saved instead.
+        """
+        ctx.has_mask = x.is_cpu and x.dtype == torch.float32 and not is_tracing()
+        ctx.save_for_backward(torch.from_numpy(clip_mask(_flat(x.detach()), bound, signed)) if ctx.has_mask else x)
+        ctx.bound, ctx.signed, ctx.alpha_like = bound, signed, alpha.detach()
+        return rounded()
 
     @staticmethod
     @first_derivative
     def backward(ctx: Any, gradient: Tensor) -> Any:
         """For x and for α."""
-        x, alpha = ctx.saved_tensors
-        if ctx.has_sides:
+        (x,), alpha = ctx.saved_tensors, ctx.alpha_like
+        if ctx.has_mask:
             passed, total = clip_backward(x.numpy(), _flat(gradient))
-            for_x = torch.from_numpy(passed).reshape(gradient.shape)
-            return for_x, alpha.new_full(alpha.shape, total), None, None, None
-        above, below = x >= ctx.bound, (x <= -ctx.bound if ctx.signed else x < 0)
-        for_alpha = gradient[above].sum(
-            dtype=torch.float64
-        )  # few numbers: selecting them is faster than a sum over all
-        if ctx.signed:
-            for_alpha -= gradient[below].sum(dtype=torch.float64)
-        for_x = gradient.masked_fill(above.logical_or_(below), 0)
-        return for_x, for_alpha.to(alpha.dtype).reshape(alpha.shape), None, None, None
+            for_x, for_alpha = torch.from_numpy(passed).reshape(gradient.shape), alpha.new_full(alpha.shape, total)
+        else:
+            inside, above, below = clip_sides(x, ctx.bound, ctx.signed)
+            # few numbers lie outside: selecting them is faster than a sum over all
+            sums = (gradient[side].sum(dtype=torch.float64) for side in (above, below))
+            for_x = gradient.masked_fill(~inside, 0)
+            for_alpha = (next(sums) - next(sums)).to(alpha.dtype).reshape(alpha.shape)
+        return for_x, for_alpha, None, None, None
 
 
 def _flat(x: Tensor) -> np.ndarray:
@@ -130,22 +114,15 @@ def _flat(x: Tensor) -> np.ndarray:
 
 def _by_statistics(x: Tensor, op: QuantizedOp, bits: int) -> Tensor:
     """Round under SAWB's clip, which is computed from each input."""
-    rounder = recorded(_statistics(bits)) if is_recorded(x) else _statistics(bits)
-    rounded = rounder(x.detach(), 0, 1.0)
-    if op.watch is not None:
-        op.watch(op, "activation", x.detach(), rounded)
-    return StraightThrough.apply(x, PreRounded(rounded.values), "activation") if x.requires_grad else rounded.values
+    values = op.round_by(rounder_without_clip(bits), "activation", x)
+    needs_gradient = torch.is_grad_enabled() and x.requires_grad
+    return StraightThrough.apply(x, lambda _: values) if needs_gradient else values
 
 
 @cache
-def _statistics(bits: int) -> Rounder:
+def rounder_without_clip(bits: int) -> TensorRounder:
+    """The rounder of activations that belong to no layer with an α."""
     return rounder_of(QuantSpec(quantizer=quantizer_without_clip(bits)))
-
-
-@cache
-def statistics_at(bits: int) -> RounderAt | None:
-    """As :func:`clipped` of a layer that has no α, from one address to another; see ``rounder_at``."""
-    return rounder_at(QuantSpec(quantizer=quantizer_without_clip(min(bits, 8))))
 
 
 def quantizer_without_clip(bits: int) -> Sawb:
@@ -161,14 +138,3 @@ def quantizer_without_clip(bits: int) -> Sawb:
 def has_clip(op: QuantizedOp, module: nn.Module) -> bool:
     """Whether the op of a module uses the module's α: its own product does, where it has one."""
     return "/" not in op.name and getattr(module, ALPHA, None) is not None
-
-
-class PreRounded:
-    """Stands for a quantized op whose result is known."""
-
-    def __init__(self, values: Tensor) -> None:
-        self.values = values
-
-    def round(self, role: str, x: Tensor) -> Tensor:
-        """The rounded values."""
-        return self.values

@@ -275,7 +275,7 @@ def _cells(rule: QuantSpec, op: QuantizedOp, module: nn.Module) -> tuple[str, st
 def _own_cells(rule: QuantSpec, op: QuantizedOp, module: nn.Module) -> tuple[str, str, str]:
     quantizer: Any = rule.quantizer
     if rule.learned and not has_clip(op, module):
-        quantizer = quantizer_without_clip(min(rule.learned.bits, 8))
+        quantizer = quantizer_without_clip(rule.learned.bits)
     elif rule.learned:
         sign = {True: "int", False: "uint", None: "int or uint"}[op.clip_signed]
         clip = f"trained clip {getattr(module, ALPHA).item():.4g}"

@@ -189,13 +189,8 @@ def _rounder_of_hidden(emulation: Emulation, op: QuantizedOp) -> Callable[[Tenso
         return lambda h, memory: op.activation(h, memory)
     if pact.has_clip(op, emulation.module):
         return lambda h, memory: emulation.clipped(h, op)
-    at = pact.statistics_at(learned.bits)
-
-    def rounded(h: Tensor, memory: Tensor) -> Tensor:
-        is_done = at is not None and is_plain(h) and at(h.data_ptr(), memory.data_ptr(), h.numel(), 0)
-        return memory if is_done else emulation.clipped(h, op)
-
-    return rounded
+    rounder = pact.rounder_without_clip(learned.bits)
+    return lambda h, memory: op.round_into("activation", h, memory, rounder)
 
 
 def gates_forward(

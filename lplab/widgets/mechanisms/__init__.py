@@ -5,10 +5,21 @@ A mechanism is a value (`mechanism.Mechanism`) and a file of JavaScript beside i
 
 from lplab.lookup import lookup
 
-from . import beads, octaves, register, ring
+from . import beads, bin, clip, coins, ladder, octaves, rectangle, register, ring, shared_scale
 from .mechanism import Mechanism, MechanismView
 
-_MODULES = (octaves, beads, register, ring)  # in the order of the labs
+_MODULES = (
+    octaves,
+    coins,
+    beads,
+    clip,
+    register,
+    rectangle,
+    ladder,
+    ring,
+    bin,
+    shared_scale,
+)  # in the order of the labs
 MECHANISMS = {module.MECHANISM.name: module.MECHANISM for module in _MODULES}
 
 

@@ -5,9 +5,16 @@ import torch
 
 from lplab.quantizers import pact_backward, pact_forward
 from lplab.training import quantize_model
-from lplab.training.emulation.pact import Clip, on_grid
+from lplab.training.emulation.pact import ClipGradient
+from lplab.training.emulation.rounders import clip_rounder
 from lplab.training.recipe.quant_spec import LearnedClip, QuantSpec
 from lplab.training.recipe.recipe import Recipe
+
+
+def clip(x, alpha, bits, signed):
+    bound = float(alpha.detach())
+    values = clip_rounder(bits, signed).values(x.detach(), scale=bound)
+    return ClipGradient.apply(x, alpha, lambda: values, bound, signed)
 
 
 @pytest.mark.parametrize("bits", [2, 4, 8])
@@ -15,7 +22,7 @@ def test_one_sided_clips_are_pact(bits):
     torch.manual_seed(0)
     x, alpha = torch.randn(1000, requires_grad=True), torch.tensor(0.9, requires_grad=True)
     dy = torch.randn(1000)
-    y = Clip.apply(x, alpha, float(alpha.detach()), bits, False)
+    y = clip(x, alpha, bits, signed=False)
     y.backward(dy)
     bound = float(alpha.detach())
     for_x, for_alpha = pact_backward(x.detach(), bound, dy)
@@ -25,10 +32,23 @@ def test_one_sided_clips_are_pact(bits):
 
 def test_two_sided_clips_are_symmetric():
     x, alpha = torch.tensor([-2.0, -0.4, 0.3, 1.0, 3.0], requires_grad=True), torch.tensor(1.0, requires_grad=True)
-    y = Clip.apply(x, alpha, 1.0, 2, True)
+    y = clip(x, alpha, 2, signed=True)
     y.backward(torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0]))
     assert y.tolist() == [-1, 0, 0, 1, 1] and x.grad.tolist() == [0, 2, 4, 0, 0] and alpha.grad.item() == 8 + 16 - 1
-    assert len(on_grid(torch.linspace(-2, 2, 99), 1.0, 4, signed=True).unique()) == 15
+    assert len(clip_rounder(4, signed=True).values(torch.linspace(-2, 2, 99), scale=1.0).unique()) == 15
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_gradients_do_not_depend_on_the_dtype(signed):
+    """float32 on the CPU saves sides and has compiled loops; other dtypes save x and take array operations."""
+    x = torch.tensor([-3.0, -2.0, -1.0, -0.0, 0.0, 1.0, 2.0, 3.0, torch.nan, torch.inf])
+    dy, gradients = torch.arange(1.0, 11.0), []
+    for dtype in (torch.float32, torch.float64):
+        leaf = x.to(dtype, copy=True).requires_grad_()
+        alpha = torch.tensor(2.0, dtype=dtype, requires_grad=True)
+        clip(leaf, alpha, 4, signed).backward(dy.to(dtype))
+        gradients.append((leaf.grad.tolist(), alpha.grad.item()))
+    assert gradients[0] == gradients[1] and gradients[0][0][8] == 0
 
 
 def test_the_first_input_sets_the_clip_and_its_sides():

@@ -1,62 +1,34 @@
-"""The arguments of compiled loops that round to tables: a few comparisons for small tables, else a lookup."""
+"""Which function or table of results rounds to a finite set of float32 numbers, in modes that are not stochastic.
+
+Sets of few magnitudes are rounded to by comparisons, or by the exponent field where magnitudes are powers; others by a
+lookup.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 
 from lplab.formats.paths import array_kernels
+from lplab.formats.paths.rules import Rule
 from lplab.formats.rounding import Rounding
-from lplab.formats.rounding_spec import Table
+from lplab.formats.rounding_spec import RoundingSpec, Table
 
 MAX_COMPARISONS = 8  # up to so many magnitudes comparisons are faster than a lookup
 
 
 @lru_cache(maxsize=512)
-def table_loop(table: Table, rounding: Rounding) -> Callable[..., None] | None:
-    """A function of the addresses of float32 x and out and their number of elements; None if no loop serves.
+def table_rule(table: RoundingSpec, rounding: Rounding) -> Rule | None:
+    """How float32 is rounded to a table of few magnitudes that treats both signs alike; None for all else.
 
-    Not for stochastic rounding. x and out are contiguous and either the same memory or disjoint. More arguments are
-    ignored: those that loops of other formats need.
-    """
-    from lplab.formats.paths import numba_kernels, numba_nearest
-
-    comparisons, powers = _comparison_arguments(table, rounding), power_loop_arguments(table, rounding)
-    if powers is not None:
-        to_power = numba_nearest.power_loop(powers[-1])
-        return lambda x, out, count, *more: to_power(x, out, count, *powers[:-1])
-    if comparisons is not None:
-        compare = numba_kernels.comparison_loop(len(comparisons[0]))
-        return lambda x, out, count, *more: compare(x, out, count, *comparisons)
-    lookup = _lookup_arguments(table, rounding)
-    if lookup is None:
-        return None
-    look_up = numba_kernels.lookup_loop()
-    return lambda x, out, count, *more: look_up(x, out, count, *lookup)
-
-
-@lru_cache(maxsize=512)
-def power_loop_arguments(table: Table, rounding: Rounding) -> tuple | None:
-    """The arguments of the loop of :func:`numba_nearest.power_loop`, then its own; None where magnitudes are no powers.
-
-    >>> from lplab.formats import get
-    >>> power_loop_arguments(get("e4m3fn").rounding_spec, Rounding()) is None
-    True
+    >>> from lplab.formats import CodebookFormat, get
+    >>> radix4, signs = get("radix4_fp4_even"), CodebookFormat((-1.0, 0.0, 1.0))
+    >>> [table_rule(fmt.rounding_spec, Rounding()).word for fmt in (radix4, signs)]
+    ['power', 'compared']
     """
     if not isinstance(table, Table) or rounding.is_stochastic:
         return None
-    comparisons = _comparison_arguments(table, rounding)
-    return None if comparisons is None else _power_arguments(*comparisons)
-
-
-@lru_cache(maxsize=512)
-def _comparison_arguments(table: Table, rounding: Rounding) -> tuple[tuple, tuple, bool] | None:
-    """The cuts and rises of :func:`numba_kernels.comparison_loop`, and whether −0 exists; None for other tables.
-
-    It serves tables of few magnitudes that treat both signs alike, such as those of four bits.
-    """
     values = np.unique(table.values[(table.values > 0) & np.isfinite(table.values)])
     if not 1 <= values.size <= MAX_COMPARISONS or not np.array_equal(values, values.astype(np.float32)):
         return None
@@ -76,21 +48,24 @@ def _comparison_arguments(table: Table, rounding: Rounding) -> tuple[tuple, tupl
     positive, negative = result(edges), result(edges | -(2**31))
     if not np.array_equal(positive.view(np.int32), expected) or not np.array_equal(negative.view(np.int32), mirrored):
         return None
-    return tuple(map(np.int32, high)), tuple(map(np.int32, rises)), table.negative_zero
+    cuts, patterns = high.astype(np.int64), np.cumsum(rises, dtype=np.int64)
+    steps = tuple(np.stack([cuts, rises], axis=1).ravel().tolist())
+    few = Rule("compared", (("COMPARISONS", values.size),), (int(table.negative_zero), steps))
+    return _power_rule(cuts, patterns, table.negative_zero) or few
 
 
-def _power_arguments(cuts: tuple, rises: tuple, negative_zero: bool) -> tuple | None:
+def _power_rule(cuts: np.ndarray, patterns: np.ndarray, negative_zero: bool) -> Rule | None:
     """Magnitudes that grow by one power of two have patterns at even distances, and so have the cuts between them."""
-    patterns = np.cumsum(rises, dtype=np.int64)
-    distance, lead = int(patterns[-1] - patterns[0]) // max(len(rises) - 1, 1), int(patterns[0] - cuts[0])
+    distance, lead = int(patterns[-1] - patterns[0]) // max(len(patterns) - 1, 1), int(patterns[0] - cuts[0])
     even = distance > 0 and distance % 2**23 == 0 and distance & (distance - 1) == 0
-    if not even or (np.diff(patterns) != distance).any() or (patterns - np.array(cuts, np.int64) != lead).any():
+    if not even or (np.diff(patterns) != distance).any() or (patterns - cuts != lead).any():
         return None
-    return np.int32(patterns[0]), np.int32(patterns[-1]), np.int32(lead), np.int32(-distance), negative_zero
+    least, top = int(patterns[0]), int(patterns[-1])
+    return Rule("power", (), (least, top - least, lead - least, -distance, int(negative_zero)))
 
 
 @lru_cache(maxsize=64)
-def _lookup_arguments(table: Table, rounding: Rounding) -> tuple[np.uint32, np.ndarray, np.ndarray] | None:
+def lookup_arguments(table: Table, rounding: Rounding) -> tuple[np.uint32, np.ndarray, np.ndarray] | None:
     """What :func:`numba_kernels.lookup_loop` looks up: how many lower bits there are, the cuts and the results.
 
     ``cuts`` (uint32 [n]) has for each value of the upper bits from which lower bits on the second result holds;

@@ -10,12 +10,13 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
 PIECES_PER_THREAD = 6  # more pieces cost more calls; with fewer, threads wait longer for the last one
-_pools: dict[int, ThreadPoolExecutor] = {}
+PIECE = 2**12  # numbers: pieces begin at multiples of so many
+MIN_ELEMENTS_TO_SHARE = 2**18  # fewer are rounded by one thread
+_pools: dict[int, Any] = {}
 
 
 def default_threads() -> int:
@@ -63,11 +64,32 @@ def parallel_for(work: Callable[[int, int], Any], count: int, threads: int, min_
     others = [_pool(threads).submit(take_pieces) for _ in range(threads - 1)]
     take_pieces()
     for other in others:
-        other.result()
+        if not other.cancel():  # one that has not begun has nothing left to do
+            other.result()
 
 
-def _pool(threads: int) -> ThreadPoolExecutor:
+def share(work: Callable[[int, int], Any], count: int, unit: int = 1) -> None:
+    """Call ``work(first, last)`` for consecutive pieces of ``count`` items: on one thread, or as many as torch has.
+
+    Pieces begin at multiples of ``PIECE`` numbers, and threads share only what is worth it.
+
+    Args:
+        work: a function that releases the GIL.
+        count: how many items there are.
+        unit: how many numbers an item has.
+    """
+    if count * unit < MIN_ELEMENTS_TO_SHARE or (threads := default_threads()) < 2:
+        work(0, count)
+        return
+    size = max(1, PIECE // unit)
+    pieces, least = -(-count // size), MIN_ELEMENTS_TO_SHARE // 4 // (size * unit)
+    parallel_for(lambda first, last: work(size * first, min(size * last, count)), pieces, threads, max(1, least))
+
+
+def _pool(threads: int) -> Any:
     if threads not in _pools:
+        from concurrent.futures import ThreadPoolExecutor  # slow to import; most processes need none
+
         _pools[threads] = ThreadPoolExecutor(threads - 1, thread_name_prefix="lplab")
     return _pools[threads]
 

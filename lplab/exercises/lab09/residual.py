@@ -1,4 +1,4 @@
-"""Exercise 09.1: the residue, step by step: what is not sent is kept."""
+"""Exercise 09.1: the residual, step by step: what is not sent is kept."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Pro
 from lplab.exercises.model.forms import SameShape
 
 
-def residues(gradients, symbols, scales):
-    """The residue of one layer after each step; sent in step t is scales[t] · symbols[t], with symbols −1, 0 or 1."""
-    residue = np.zeros(gradients.shape[1])
+def residuals(gradients, symbols, scales):
+    """The residual of one layer after each step; sent in step t is scales[t] · symbols[t], with symbols −1, 0 or 1."""
+    residual = np.zeros(gradients.shape[1])
     after = np.empty(gradients.shape)
     for t in range(len(gradients)):
-        total = residue + gradients[t]
-        residue = total - scales[t] * symbols[t]
-        after[t] = residue
+        total = residual + gradients[t]
+        residual = total - scales[t] * symbols[t]
+        after[t] = residual
     return after
 
 
-START, TOTAL = "residue = np.zeros(gradients.shape[1])", "total = residue + gradients[t]"
-KEEP, NOTE = "residue = total - scales[t] * symbols[t]", "after[t] = residue"
+START, TOTAL = "residual = np.zeros(gradients.shape[1])", "total = residual + gradients[t]"
+KEEP, NOTE = "residual = total - scales[t] * symbols[t]", "after[t] = residual"
 
 
 def story(seed: int, steps: int, size: int) -> Args:
@@ -54,7 +54,7 @@ def long_runs() -> list[Args]:
 
 
 def nothing_is_lost(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
-    """Whether all gradients together are what was sent, and the last residue, exactly."""
+    """Whether all gradients together are what was sent, and the last residual, exactly."""
     for args, after in zip(calls, map(np.asarray, results), strict=True):
         gradients, symbols, scales = args
         expected, sent = gradients.sum(axis=0), (scales[:, None] * symbols).sum(axis=0)
@@ -93,10 +93,10 @@ def why(args: Args, expected: Any) -> str:
         f"{decimal(b)} + {decimal(g)} − {decimal(s)} = {decimal(a)}"
         for b, g, s, a in zip((0.0, *expected[:-1, 0]), gradients[:3, 0], sent[:3] + 0.0, expected[:3, 0], strict=False)
     ]
-    return f"Element 0, old residue + gradient − sent, step by step: {'; '.join(parts)}{'; …' if len(sent) > 3 else ''}."
+    return f"Element 0, old residual + gradient − sent, step by step: {'; '.join(parts)}{'; …' if len(sent) > 3 else ''}."
 
 
-RESIDUE = Exercise(
+RESIDUAL = Exercise(
     id="09.1",
     version=1,
     title="The residual",
@@ -104,10 +104,10 @@ RESIDUE = Exercise(
     minutes=10,
     difficulty=1,
     statement=r"""
-        Write `residues(gradients, symbols, scales)` for one layer of one learner. Row t of `gradients` is the gradient of step t; row t of `symbols` says −1, 0 or 1 for each element; the number sent for it is `scales[t] * symbols[t]`, and 0 means that nothing is sent. Return an array like `gradients` whose row t is the residual **after** step t.
+        Write `residuals(gradients, symbols, scales)` for one layer of one learner. Row t of `gradients` is the gradient of step t; row t of `symbols` says −1, 0 or 1 for each element; the number sent for it is `scales[t] * symbols[t]`, and 0 means that nothing is sent. Return an array like `gradients` whose row t is the residual **after** step t.
         The residual begins at zero, and in every step **old residual + gradient = sent + new residual**, exactly, for the elements that are sent as for the others.
     """,
-    reference=residues,
+    reference=residuals,
     form=SameShape(0),
     signed_zero=False,
     show=show,
@@ -116,34 +116,34 @@ RESIDUE = Exercise(
         Example((row([0.5, -0.25]), row([0, 0]), np.array([1.0])), "Nothing is sent: all of it stays."),
         Example((row([0.5], [0.5], [0.5]), row([0], [0], [0]), np.array([1.0, 1.0, 1.0])), "What stays adds up: 0.5, 1, 1.5."),
         Example((row([0.75, 0.25]), row([1, 0]), np.array([0.5])), "Sent is 0.5, not 0.75: the error of the symbol stays, too."),
-        Example((row([0.25]), row([1]), np.array([1.0])), "More is sent than there was: the residue becomes −0.75, and takes it back later."),
+        Example((row([0.25]), row([1]), np.array([1.0])), "More is sent than there was: the residual becomes −0.75, and takes it back later."),
         Example((row([-0.75]), row([-1]), np.array([0.5])), "Sent is −0.5; −0.25 is left."),
         Example((row([1.0], [1.0]), row([1], [1]), np.array([0.5, 2.0])), "Every step has its own scale: 1 − 0.5 = 0.5, then 1.5 − 2 = −0.5."),
-        Example((row([1.0, 1.0], [-2.0, 1.0]), row([0, 0], [0, 1]), np.array([4.0, 1.5])), "A gradient of the other sign eats up the residue: 1, −1. The second element: 1, then 2 − 1.5."),
+        Example((row([1.0, 1.0], [-2.0, 1.0]), row([0, 0], [0, 1]), np.array([4.0, 1.5])), "A gradient of the other sign eats up the residual: 1, −1. The second element: 1, then 2 − 1.5."),
     ),
     boundary=cases,
     properties=(Property("gradients add up to what was sent and what is left", long_runs, nothing_is_lost),),
     mistakes=(
-        mistake("what is not sent is lost", KEEP, "residue = np.where(symbols[t] != 0, total - scales[t] * symbols[t], 0.0)"),
-        mistake("what is sent leaves nothing behind: its residue becomes zero", KEEP, "residue = np.where(symbols[t] != 0, 0.0, total)"),
-        mistake("the residue is of this step alone: what was there before is forgotten", TOTAL, "total = 1.0 * gradients[t]"),
-        mistake("the old residue is not part of what is sent, and is only added up", KEEP, "residue = np.where(symbols[t] != 0, gradients[t] - scales[t] * symbols[t], total)"),
-        mistake("the new residue replaces the old one only where something was sent", KEEP, "residue = np.where(symbols[t] != 0, total - scales[t] * symbols[t], residue)"),
-        mistake("sent is added instead of taken away", KEEP, "residue = total + scales[t] * symbols[t]"),
-        mistake("the symbol itself is taken away, without its scale", KEEP, "residue = total - symbols[t]"),
-        mistake("the scale is taken from all elements", KEEP, "residue = total - scales[t]"),
-        mistake("the scale of the first step serves all", KEEP, "residue = total - scales[0] * symbols[t]"),
-        mistake("a residue must not change its sign: what is sent too much is cut off", KEEP, "residue = np.where(total * (total - scales[t] * symbols[t]) < 0, 0.0, total - scales[t] * symbols[t])"),
-        mistake("the residue before the step is returned", NOTE, "after[t] = total - gradients[t]"),
+        mistake("what is not sent is lost", KEEP, "residual = np.where(symbols[t] != 0, total - scales[t] * symbols[t], 0.0)"),
+        mistake("what is sent leaves nothing behind: its residual becomes zero", KEEP, "residual = np.where(symbols[t] != 0, 0.0, total)"),
+        mistake("the residual is of this step alone: what was there before is forgotten", TOTAL, "total = 1.0 * gradients[t]"),
+        mistake("the old residual is not part of what is sent, and is only added up", KEEP, "residual = np.where(symbols[t] != 0, gradients[t] - scales[t] * symbols[t], total)"),
+        mistake("the new residual replaces the old one only where something was sent", KEEP, "residual = np.where(symbols[t] != 0, total - scales[t] * symbols[t], residual)"),
+        mistake("sent is added instead of taken away", KEEP, "residual = total + scales[t] * symbols[t]"),
+        mistake("the symbol itself is taken away, without its scale", KEEP, "residual = total - symbols[t]"),
+        mistake("the scale is taken from all elements", KEEP, "residual = total - scales[t]"),
+        mistake("the scale of the first step serves all", KEEP, "residual = total - scales[0] * symbols[t]"),
+        mistake("a residual must not change its sign: what is sent too much is cut off", KEEP, "residual = np.where(total * (total - scales[t] * symbols[t]) < 0, 0.0, total - scales[t] * symbols[t])"),
+        mistake("the residual before the step is returned", NOTE, "after[t] = total - gradients[t]"),
         mistake("G is returned, before anything is sent", NOTE, "after[t] = total"),
-        mistake("the boosted vector H is kept instead of G: the gradient counts twice", TOTAL, "total = residue + 2 * gradients[t]"),
-        mistake("the residue fades: half of it is dropped in each step", TOTAL, "total = residue / 2 + gradients[t]"),
-        mistake("it begins with the first gradient, which then counts twice", START, "residue = gradients[0].copy()"),
-        mistake("all rows are the last residue", "    return after\n", "    return np.repeat(residue[None], len(gradients), axis=0)\n"),
+        mistake("the boosted vector H is kept instead of G: the gradient counts twice", TOTAL, "total = residual + 2 * gradients[t]"),
+        mistake("the residual fades: half of it is dropped in each step", TOTAL, "total = residual / 2 + gradients[t]"),
+        mistake("it begins with the first gradient, which then counts twice", START, "residual = gradients[0].copy()"),
+        mistake("all rows are the last residual", "    return after\n", "    return np.repeat(residual[None], len(gradients), axis=0)\n"),
     ),
     hints=(
         "Take gradients = 0.75 with the scale 0.5 and the symbol 1 on paper: sent is 0.5, so 0.25 is left, although the element was sent.",
-        "One equation does it, for sent and unsent elements alike: new residue = old residue + gradient − scale · symbol. A symbol of 0 takes nothing away.",
-        "The skeleton: residue = zeros; for each step t: residue = residue + gradients[t] − scales[t] · symbols[t]; row t of the answer = residue.",
+        "One equation does it, for sent and unsent elements alike: new residual = old residual + gradient − scale · symbol. A symbol of 0 takes nothing away.",
+        "The skeleton: residual = zeros; for each step t: residual = residual + gradients[t] − scales[t] · symbols[t]; row t of the answer = residual.",
     ),
 )
