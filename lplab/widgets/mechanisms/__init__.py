@@ -5,10 +5,10 @@ A mechanism is a value (`mechanism.Mechanism`) and a file of JavaScript beside i
 
 from lplab.lookup import lookup
 
-from . import beads, bin, octaves, register, ring
+from . import beads, bin, cells, octaves, register, ring, union
 from .mechanism import Mechanism, MechanismView
 
-_MODULES = (octaves, beads, register, ring, bin)  # in the order of the labs
+_MODULES = (octaves, beads, register, ring, bin, union, cells)  # in the order of the labs
 MECHANISMS = {module.MECHANISM.name: module.MECHANISM for module in _MODULES}
 
 
