@@ -6,8 +6,6 @@ import numpy as np
 
 from lplab.datasets.bundled import digits
 
-IGNORED = -100  # the target that PyTorch's cross-entropy leaves out
-
 
 def cluttered_digits(
     count: int, size: int = 16, clutter: int = 4, noise: float = 0.1, seed: int = 0

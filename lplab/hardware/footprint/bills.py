@@ -16,7 +16,6 @@ PUES = {  # what a building draws for each kWh of its machines
     "old site (2.2)": 2.2,
     "machines alone (1.00)": 1.0,
 }
-SECONDS_PER_DAY = 86_400.0
 
 
 def training_operations(parameters: Floats, tokens: Floats) -> Any:

@@ -191,8 +191,3 @@ def federated(
 
 
 _device, _radio = device, radio  # the parameters of `federated` have the same names
-
-
-def slowest(rounds: ClientRound) -> float:
-    """Seconds of a round of many clients (arrays in its fields): the server waits for the last of them."""
-    return float(np.max(rounds.seconds))
