@@ -20,30 +20,30 @@ FEW, MANY = 600, 2**20  # inputs of each kind, in the interpreter and on a GPU
 def interpret() -> None:
     """Let tensors of the CPU take the GPU's path; for a process in which ``TRITON_INTERPRET=1`` is set."""
     from lplab.arithmetic import gpu_sums
-    from lplab.formats.gpu import launch
+    from lplab.formats.gpu import dispatch
 
-    assert launch.compiler.IS_INTERPRETED
+    assert dispatch.compiler.IS_INTERPRETED
     gpu.DEVICES = ("cpu",)
     # The interpreter needs a millisecond for each program, however long; and little more for few sums than for one.
-    launch.BLOCK, gpu_sums.TILES = 2**13, {"float32": 16, "float64": 16}
+    dispatch.BLOCK, gpu_sums.TILES = 2**13, {"float32": 16, "float64": 16}
 
 
 @contextmanager
 def launches() -> Iterator[list[str]]:
     """The names of the kernels that run inside."""
-    from lplab.formats.gpu import launch
+    from lplab.formats.gpu import dispatch
 
-    names, run = [], launch.launch
+    names, run = [], dispatch.launch
 
     def counted(kernel, *arguments, **constants):
         names.append(kernel.__name__)
         run(kernel, *arguments, **constants)
 
-    launch.launch = counted
+    dispatch.launch = counted
     try:
         yield names
     finally:
-        launch.launch = run
+        dispatch.launch = run
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def compiling(assembly: dict[str, str]) -> Iterator[None]:
     from triton.compiler import ASTSource
     from triton.runtime.jit import mangle_type
 
-    from lplab.formats.gpu import launch
+    from lplab.formats.gpu import dispatch
 
     def compile_for_a_gpu(kernel, programs, *arguments, fuses=False, **constants):
         values = zip(kernel.arg_names, arguments, strict=False)  # constants come last
@@ -64,7 +64,7 @@ def compiling(assembly: dict[str, str]) -> Iterator[None]:
         assembly[kernel.__name__] = assembly.get(kernel.__name__, "") + made.asm["ptx"]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launch, "launch", compile_for_a_gpu)
+        patch.setattr(dispatch, "launch", compile_for_a_gpu)
         yield
 
 

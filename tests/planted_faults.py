@@ -47,7 +47,7 @@ FORMATS = (
     ),
     Fault(
         "infinity_rounds_down",
-        "lplab/formats/paths/rules.py",
+        "lplab/formats/paths/grid_rules.py",
         "results = *results, grid.infinite(False), grid.infinite(True)",
         "results = *results, overflow_result(grid, rounding, False), grid.infinite(True)",
         "Infinity, which is exact, becomes the largest value under rounding toward zero.",
@@ -87,7 +87,7 @@ FORMATS = (
     ),
     Fault(
         "rceil_at_a_power",
-        "lplab/formats/paths/rules.py",
+        "lplab/formats/paths/grid_rules.py",
         '"rceil": int((spec.element_fraction - 1) * unit),',
         '"rceil": int((spec.element_fraction - 1) * unit) - 1,',
         "Block scales of rule rceil are doubled where the largest element fits exactly.",

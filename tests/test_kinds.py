@@ -3,7 +3,7 @@
 import pytest
 
 from lplab import formats as F
-from lplab.formats.paths.rules import FLOAT_LAYOUTS, grid_rule, rounding_strategy
+from lplab.formats.paths.grid_rules import FLOAT_LAYOUTS, grid_rule, rounding_strategy
 from lplab.formats.paths.table_rules import lookup_arguments, table_rule
 from lplab.formats.rounding_spec import BlockSpec, Grid
 from tests.kinds import KINDS

@@ -24,16 +24,8 @@ from build_site import PACKAGES, SECTIONS  # noqa: E402
 
 # ---- one name, one meaning -------------------------------------------------------------------------------------------
 
-SAME_MODULES = {
-    "reference": "formats and arithmetic each have a slow reference, in a module of that name",
-    "array_kernels": "the kernels of formats and of arithmetic on arrays, beside their references",
-    "numba_kernels": "the compiled kernels of formats, of arithmetic and of quantizers",
-}
+SAME_MODULES: dict[str, str] = {}  # names, and why they may stand twice
 SAME_CLASSES: dict[str, str] = {}
-UNFINISHED = {  # their rooms are being rewritten; an entry goes with the second name
-    *("pact", "rounding", "tensors", "threads"),
-    *("Product", "StraightThrough"),
-}
 
 
 def sources() -> list[Path]:
@@ -48,7 +40,7 @@ def is_of_a_lab(path: Path) -> bool:
 
 def twice(named: dict[str, list[str]], reasons: dict[str, str]) -> dict[str, list[str]]:
     """The names that stand in several places, but for those that a reason allows."""
-    return {name: at for name, at in named.items() if len(at) > 1 and name not in {*reasons, *UNFINISHED}}
+    return {name: at for name, at in named.items() if len(at) > 1 and name not in reasons}
 
 
 @pytest.mark.parametrize("labs", [False, True], ids=["library", "labs"])

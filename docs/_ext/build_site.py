@@ -201,7 +201,13 @@ def summary(path: Path) -> str:
 def reference(name: str) -> str:
     """The page of a package's public names."""
     module = pkgutil.resolve_name(f"lplab.{name}")  # as users write it
-    public = [each for each in getattr(module, "__all__", ()) if not isinstance(getattr(module, each), ModuleType)]
+    above = name.rpartition(".")[0]
+    shown = set(getattr(pkgutil.resolve_name(f"lplab.{above}"), "__all__", ())) if above in PACKAGES else set()
+    public = [
+        each
+        for each in getattr(module, "__all__", ())
+        if not isinstance(getattr(module, each), ModuleType) and each not in shown  # on the page of the package above
+    ]
     members = f":members: {', '.join(public)}\n   :imported-members:" if public else ":members:"
     directive = f".. automodule:: {module.__name__}\n   {members}\n   :show-inheritance:\n"
     return f"# lplab.{name}\n\n```{{eval-rst}}\n{directive}```\n"

@@ -19,7 +19,7 @@ from lplab.arithmetic.accumulator import Accumulator
 from lplab.arithmetic.exactness import bit_range_of
 from lplab.formats import Format, Rounding, counter_rng, words
 from lplab.formats.paths import array_kernels
-from lplab.formats.paths.rules import Rule
+from lplab.formats.paths.grid_rules import Rule
 
 BLOCK = 2**14  # elements of the result at a time: they fit the processor's cache
 DEVICE_BLOCK = 2**22  # the same on an accelerator: limits the memory of intermediate results

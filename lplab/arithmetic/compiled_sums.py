@@ -21,8 +21,8 @@ from lplab.arithmetic.exactness import (
 )
 from lplab.formats import Format, Rounding, threads
 from lplab.formats.paths import array_kernels
+from lplab.formats.paths.grid_rules import FLOAT_LAYOUTS, Rule, grid_rule, rounding_strategy, sum_rule
 from lplab.formats.paths.kernel_selection import available
-from lplab.formats.paths.rules import FLOAT_LAYOUTS, Rule, grid_rule, rounding_strategy, sum_rule
 from lplab.formats.rounding_spec import Grid
 
 MIN_OPERATIONS_BEFORE_LOADING = 2**8  # fewer array operations than this cost less than loading a loop

@@ -22,7 +22,7 @@ import numpy as np
 from lplab.arithmetic import accumulation
 from lplab.formats import words
 from lplab.formats.paths import array_kernels
-from lplab.formats.paths.rules import FLOAT_LAYOUTS
+from lplab.formats.paths.grid_rules import FLOAT_LAYOUTS
 from lplab.formats.rounding import NEAREST, Rounding
 from lplab.formats.rounding_spec import Grid
 

@@ -17,8 +17,8 @@ from lplab.arithmetic import accumulation, compiled_sums, gpu_kernels, rng_strea
 from lplab.arithmetic.accumulator import Accumulator
 from lplab.arithmetic.exactness import BitRange, bit_range_of, products_are_exact
 from lplab.formats import get, words
-from lplab.formats.gpu import compiler, launch
-from lplab.formats.paths.rules import Rule, grid_rule
+from lplab.formats.gpu import compiler, dispatch
+from lplab.formats.paths.grid_rules import Rule, grid_rule
 from lplab.formats.rounding_spec import Grid
 
 TILES = {"float32": 64, "float64": 32}  # rows and columns of the results of a program
@@ -47,7 +47,7 @@ def matmul(a: Tensor, b: Tensor, accumulator: Accumulator, seed: int) -> Tensor 
     draws = compiled_sums._shift_and_mask(accumulator.rounding)
     operands = a.transpose(1, 2).contiguous(), b.contiguous()
     arguments = *operands, out, *sizes, *constants, *keys, *map(int, draws)
-    launch.launch(names["products"], grid, *arguments, fuses=True, ROWS=tile, COLUMNS=tile)
+    dispatch.launch(names["products"], grid, *arguments, fuses=True, ROWS=tile, COLUMNS=tile)
     return out
 
 
@@ -83,7 +83,7 @@ def _kernel(
     flags = {"IN_CHUNKS": outer is not None, "DRAWS": inner.random_bits > 0, "ROUNDS_PRODUCTS": product is not None}
     names = {**names, **compiler.known(collect=collect, **flags)}
     compiler.bind(gpu_kernels, names)
-    return names, [launch.on_device((rule or inner).constants or (0,), real, device) for rule in stages]
+    return names, [dispatch.on_device((rule or inner).constants or (0,), real, device) for rule in stages]
 
 
 def names_for(real: str, rule: Rule, product: Rule | None, exact_sums: bool) -> dict[str, Any]:

@@ -30,11 +30,11 @@ def matmul(a: Any, b: Any, operands: Any, how: tuple[Any, ...]) -> torch.Tensor:
         raise ValueError(f"operands must be on one device, got {a.device} and {b.device}")
     a, b = gemm.round_operands(a, b, operands)
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
-        return Product.apply(a, b, accumulator, seed, threads)
+        return AccumulatedProduct.apply(a, b, accumulator, seed, threads)
     return _matmul(a.detach(), b.detach(), accumulator, seed, threads)
 
 
-class Product(torch.autograd.Function):
+class AccumulatedProduct(torch.autograd.Function):
     """A product whose gradients are two more products with the same accumulator."""
 
     @staticmethod

@@ -186,8 +186,8 @@ class Compressor(ABC):
         takes_tensors: whether :meth:`steps` takes tensors, too, because it calls what numpy and PyTorch do not write
             alike through :func:`lplab.compression.arrays.of`.
         takes_stacks: whether :meth:`steps` takes the gradients of several learners at once, too: an array
-            [learners, *shape] and a :class:`~lplab.compression.layer_state.StackedState`. Such a class requests sums,
-            perhaps after a broadcast by the leader, and does not read its gradient after it has requested a sum.
+            ``[learners, *shape]`` and a :class:`~lplab.compression.layer_state.StackedState`. Such a class requests
+            sums, perhaps after a broadcast by the leader, and does not read its gradient after it has requested a sum.
     """
 
     takes_tensors: ClassVar[bool] = False

@@ -95,13 +95,13 @@ def _check_codes(fmt: Codec, unknown: int) -> None:
 
 
 def _encode_on_gpu(fmt: Codec, x: Any, rounding: Rounding, seed: Any) -> Any:
-    from lplab.formats.gpu import launch
+    from lplab.formats.gpu import dispatch
     from lplab.formats.recorded import check_not_traced
 
     check_not_traced("encode")
     tensor_dtype(x)
     number = seed_to_int(seed) if rounding.is_stochastic else 0
-    return launch.encode(fmt, x.detach().resolve_neg().contiguous(), rounding, number)
+    return dispatch.encode(fmt, x.detach().resolve_neg().contiguous(), rounding, number)
 
 
 def _exact(x: np.ndarray, spec: Grid | Table) -> np.ndarray:
@@ -122,11 +122,11 @@ def decode(fmt: Codec, codes: Any) -> Any:
         check_not_traced("decode")
         is_integer = not (codes.dtype.is_floating_point or codes.dtype.is_complex or codes.dtype == torch.bool)
         if gpu.serves(codes.device) and fmt.bits <= LISTED_BITS and is_integer and codes.numel():
-            from lplab.formats.gpu import launch
+            from lplab.formats.gpu import dispatch
 
             codes = codes.detach().contiguous()
             _check_range(fmt, *map(int, codes.aminmax()))
-            return launch.decode(fmt, codes)
+            return dispatch.decode(fmt, codes)
         return torch.from_numpy(decode(fmt, codes.detach().cpu().numpy())).to(codes.device)
     array = plain_array(codes) if isinstance(codes, np.ndarray) else np.asarray(codes)
     too_large = array.dtype == object and all(type(code) is int for code in array.flat)  # for numpy's integers

@@ -207,11 +207,11 @@ def _quantize(ready: Any, x: torch.Tensor, seed: int, out: torch.Tensor | None, 
     work = torch.float64 if x.dtype == torch.float64 else torch.float32
     x = x.resolve_neg()  # views such as z.conj().imag have a sign flag that is not in memory
     if gpu.serves(x.device):
-        from lplab.formats.gpu import launch
+        from lplab.formats.gpu import dispatch
 
         source = x.contiguous()
         target = _target(out, source)
-        if launch.quantize(ready.spec, ready.rounding, source, target, seed, axis):
+        if dispatch.quantize(ready.spec, ready.rounding, source, target, seed, axis):
             return _deliver(target, out)
     if ready.block_size > 1:
         rows, undo = as_rows(torch, x.to(work), axis)

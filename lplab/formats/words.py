@@ -17,7 +17,7 @@ FRACTION, BIAS, MIN_NORMAL, HIDDEN       width of the fraction field, exponent b
 
 Other capital names are *flags*: decided when the loop is made, so that no compiler sees the branches not taken
 (``FLAGS`` lists them). Arguments that are called constants are integers of the width of the word: patterns, widths and
-exponents; ``lplab.formats.paths.rules`` finds them for a format and a rounding.
+exponents; ``lplab.formats.paths.grid_rules`` finds them for a format and a rounding.
 
 Two habits keep the text fit for all compilers. Where a number meets a constant, the number stands first
 (``-e + BIAS``). No value is an unsigned word. No step depends on whether the processor flushes subnormal numbers: their

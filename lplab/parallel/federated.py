@@ -27,7 +27,7 @@ from lplab.parallel.clients import FederatedSettings
 from lplab.parallel.compressor_states import CompressorStates, layer_infos
 from lplab.parallel.learner_gradients import Batch, Loss, learner_seed
 from lplab.training.loop.trainer import default_loss
-from lplab.training.threads import torch_threads
+from lplab.training.thread_counts import torch_threads
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from lplab.parallel.learner_gradients import ENGINES, Batch, LearnerGradients, L
 from lplab.parallel.uninterrupted import uninterrupted
 from lplab.training.loop.train_eval_mode import ensure_train_mode
 from lplab.training.loop.trainer import default_loss
-from lplab.training.threads import torch_threads
+from lplab.training.thread_counts import torch_threads
 
 IN_PLACE_LIMIT = 2.0**40  # of gradients and residuals together; no sum, norm or product of them overflows
 

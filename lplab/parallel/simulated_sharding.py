@@ -20,7 +20,7 @@ from lplab.parallel.learner_gradients import Batch, Loss, learner_seed, sequenti
 from lplab.parallel.sharded_update import check_parameters, flatten, load_flat
 from lplab.training.loop.train_eval_mode import ensure_train_mode
 from lplab.training.loop.trainer import default_loss
-from lplab.training.threads import torch_threads
+from lplab.training.thread_counts import torch_threads
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from lplab.formats import Format
-from lplab.formats.paths.rules import FLOAT_LAYOUTS
+from lplab.formats.paths.grid_rules import FLOAT_LAYOUTS
 from lplab.quantizers import array_inputs
 from lplab.quantizers.reductions import finite_row_maxima
 

@@ -12,7 +12,7 @@ from lplab.arithmetic import Accumulator, array_sums, compiled_sums, exactness, 
 from lplab.arithmetic.exactness import bit_range_of
 from lplab.formats import Rounding
 from lplab.formats.paths import array_kernels
-from lplab.formats.paths.rules import FLOAT_LAYOUTS, grid_rule, sum_rule
+from lplab.formats.paths.grid_rules import FLOAT_LAYOUTS, grid_rule, sum_rule
 from tests.kinds import in_turn, slow
 
 from .operands import KINDS, assert_same, operand

@@ -22,7 +22,6 @@ from lplab.widgets.mechanisms import (
     MECHANISMS,
     beads,
     bin,
-    cells,
     clip,
     coins,
     ladder,
@@ -30,10 +29,11 @@ from lplab.widgets.mechanisms import (
     rectangle,
     register,
     shared_scale,
+    skewed_array,
 )
 from tests.browser import mechanism_pages
 from tests.kinds import slow
-from tests.widgets.mechanisms.test_cells import simulated as simulated_array
+from tests.widgets.mechanisms.test_skewed_array import simulated as simulated_array
 from tests.widgets.mechanisms.test_union import by_hand as union_by_hand
 
 pytestmark = pytest.mark.browser
@@ -183,11 +183,11 @@ def check_union(now: dict[str, Any], state: dict[str, Any]) -> None:
         assert count == np.count_nonzero(union_by_hand(choice, state["learners"], state["beat"] // 2)[1].sum(axis=0))
 
 
-def check_cells(now: dict[str, Any], state: dict[str, Any]) -> None:
+def check_skewed_array(now: dict[str, Any], state: dict[str, Any]) -> None:
     m, n, cycle = state["m"], state["n"], state["cycle"]
-    assert now["cycles"] == systolic.cycles(m, n, cells.INNER, cells.ROWS, cells.COLUMNS)
-    busy = systolic.utilization(m, n, cells.INNER, cells.ROWS, cells.COLUMNS)
-    assert sum(now["counts"]) == m * n * cells.INNER and now["busy"] == pytest.approx(busy)
+    assert now["cycles"] == systolic.cycles(m, n, skewed_array.INNER, skewed_array.ROWS, skewed_array.COLUMNS)
+    busy = systolic.utilization(m, n, skewed_array.INNER, skewed_array.ROWS, skewed_array.COLUMNS)
+    assert sum(now["counts"]) == m * n * skewed_array.INNER and now["busy"] == pytest.approx(busy)
     if now["end"]:
         assert now["share"] == pytest.approx(busy)
     *_, rows, columns = now["folds"][now["fold"]]
@@ -200,7 +200,7 @@ def check_cells(now: dict[str, Any], state: dict[str, Any]) -> None:
 CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "beads": check_beads,
     "bin": check_bin,
-    "cells": check_cells,
+    "skewed_array": check_skewed_array,
     "clip": check_clip,
     "coins": check_coins,
     "ladder": check_ladder,

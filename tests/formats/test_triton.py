@@ -38,20 +38,20 @@ def test_every_format_is_compared():
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed (the extra `gpu`)")
 def test_kernels_compile_for_a_gpu_with_no_operation_that_rounds_otherwise(tmp_path, monkeypatch):
     """Whether or not a GPU is here: no product is fused with an addition, no quotient is approximate."""
-    from lplab.formats.gpu import launch
+    from lplab.formats.gpu import dispatch
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     assembly = {}
     with compiling(assembly):
         for name, mode in [("e4m3fn", "nearest_even"), ("bf16", "stochastic"), ("radix4_fp4_even", "nearest_even")]:
-            launch.encode(F.get(name), torch.ones(8), F.Rounding(), 0)
-            launch.quantize(F.get(name).rounding_spec, F.Rounding(mode), torch.ones(8), torch.ones(8))
-        launch.decode(F.get("e4m3fn"), torch.ones(8, dtype=torch.uint8))
+            dispatch.encode(F.get(name), torch.ones(8), F.Rounding(), 0)
+            dispatch.quantize(F.get(name).rounding_spec, F.Rounding(mode), torch.ones(8), torch.ones(8))
+        dispatch.decode(F.get("e4m3fn"), torch.ones(8, dtype=torch.uint8))
         fmt = F.IntFormat(8, scale=0.3)
-        launch.quantize(fmt.rounding_spec, F.Rounding("up"), torch.ones(8).double(), torch.ones(8).double())
+        dispatch.quantize(fmt.rounding_spec, F.Rounding("up"), torch.ones(8).double(), torch.ones(8).double())
         for name in ("mxfp4", "nvfp4"):
             x = torch.ones(3, 40).bfloat16()
-            launch.quantize(F.get(name).rounding_spec, F.Rounding("stochastic"), x, x, axis=0)
+            dispatch.quantize(F.get(name).rounding_spec, F.Rounding("stochastic"), x, x, axis=0)
     kernels = {"elementwise", "encoded", "decoded", "power_of_two_blocks", "largest_of_blocks", "rounded_scale_blocks"}
     assert assembly.keys() == kernels
     for name, text in assembly.items():

@@ -148,16 +148,16 @@ def layouts(name: str, device: str, count: int) -> None:
 
 def stretches(name: str, device: str, count: int) -> None:
     """A tensor that takes several launches has the random bits of one."""
-    from lplab.formats.gpu import launch
+    from lplab.formats.gpu import dispatch
 
     x, plain = tensor(numbers()[:1000], "float32", device)
-    before = launch.STRETCH
+    before = dispatch.STRETCH
     try:
-        launch.STRETCH = 300
+        dispatch.STRETCH = 300
         with launches() as names:
             got = F.get(name).quantize(x, "stochastic", seed=5)
     finally:
-        launch.STRETCH = before
+        dispatch.STRETCH = before
     assert len(names) == 4
     assert_same(got, F.get(name).quantize(plain, "stochastic", seed=5), plain)
 

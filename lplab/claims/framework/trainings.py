@@ -134,7 +134,7 @@ def one_thread() -> Iterator[None]:
     ...     torch.get_num_threads()
     1
     """
-    from lplab.training.threads import torch_threads
+    from lplab.training.thread_counts import torch_threads
 
     with torch_threads(1):
         yield

@@ -65,7 +65,7 @@ def layer_trial(choose: Chooser, steps: int = STEPS, seed: int = 0) -> Iterator[
         steps: of the training.
         seed: of the first weights and the batches.
     """
-    from lplab.training.threads import torch_threads
+    from lplab.training.thread_counts import torch_threads
 
     with torch_threads(1):  # beside a browser that draws, two threads wait for each other
         yield from _trained_and_rounded(choose, steps, seed)

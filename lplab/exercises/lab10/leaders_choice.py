@@ -142,7 +142,7 @@ def gradients() -> np.ndarray:
     from lplab.parallel.learner_gradients import batched_gradients
     from lplab.training import tasks
     from lplab.training.loop.trainer import default_loss
-    from lplab.training.threads import torch_threads
+    from lplab.training.thread_counts import torch_threads
 
     task = tasks.get("mlp")
     with torch_threads(1):

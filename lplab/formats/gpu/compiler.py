@@ -18,7 +18,7 @@ import triton.language as tl
 from lplab.formats import words
 from lplab.formats.gpu import names as primitives
 from lplab.formats.gpu import shells
-from lplab.formats.paths import rules
+from lplab.formats.paths import grid_rules
 
 IS_INTERPRETED = triton.knobs.runtime.interpret  # by Triton's interpreter on the CPU, as the tests do
 
@@ -31,7 +31,7 @@ def namespace(real: str, **flags: Any) -> dict[str, Any]:
         real: "float32" or "float64".
         flags: of :data:`lplab.formats.words.FLAGS`, and what the kernels ask for: constants, or compiled functions.
     """
-    word = rules.FLOAT_LAYOUTS[real]
+    word = grid_rules.FLOAT_LAYOUTS[real]
     constants = {
         **word.constants(),
         "TO_WHOLE": 2.0**word.fraction_bits,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lplab.formats import counter_rng, words
-from lplab.formats.paths.rules import FLOAT_LAYOUTS, grid_rule
+from lplab.formats.paths.grid_rules import FLOAT_LAYOUTS, grid_rule
 from lplab.formats.reference import round_to_table
 from lplab.formats.rounding import MIN_FRACTION, Rounding
 from lplab.formats.rounding_spec import Grid, Table

@@ -14,7 +14,7 @@ import numpy as np
 
 from lplab.formats import counter_rng
 from lplab.formats.paths import array_kernels
-from lplab.formats.paths.rules import FLOAT_LAYOUTS, scale_constants
+from lplab.formats.paths.grid_rules import FLOAT_LAYOUTS, scale_constants
 from lplab.formats.rounding import MIN_FRACTION, Rounding
 from lplab.formats.rounding_spec import BlockSpec
 

@@ -16,7 +16,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from lplab.formats.paths import table_rules
-from lplab.formats.paths.rules import FLOAT_LAYOUTS, block_rule, grid_rule
+from lplab.formats.paths.grid_rules import FLOAT_LAYOUTS, block_rule, grid_rule
 from lplab.formats.rounding import Rounding
 from lplab.formats.rounding_spec import BlockSpec, Grid, Table
 

@@ -24,7 +24,7 @@ from numba.core.cgutils import voidptr_t
 from numba.extending import intrinsic, overload
 
 from lplab.formats import words
-from lplab.formats.paths.rules import FLOAT_LAYOUTS
+from lplab.formats.paths.grid_rules import FLOAT_LAYOUTS
 
 
 def compile_loop(loop: Callable, names: dict[str, Any] | None = None, label: str = "", **more: Any) -> Callable:

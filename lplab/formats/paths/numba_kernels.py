@@ -20,8 +20,8 @@ from numba import carray, njit
 from numba.np.unsafe.ndarray import to_fixed_tuple
 
 from lplab.formats.paths import block_rounding
+from lplab.formats.paths.grid_rules import FLOAT_LAYOUTS, BlockRule, Rule, scale_constants
 from lplab.formats.paths.numba_compile import compile_loop, pointer, use_wide_vectors, words_for
-from lplab.formats.paths.rules import FLOAT_LAYOUTS, BlockRule, Rule, scale_constants
 from lplab.formats.rounding import MIN_FRACTION
 from lplab.formats.rounding_spec import BlockSpec
 from lplab.formats.threads import MIN_ELEMENTS_TO_SHARE, share

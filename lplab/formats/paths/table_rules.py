@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from lplab.formats.paths import array_kernels
-from lplab.formats.paths.rules import Rule
+from lplab.formats.paths.grid_rules import Rule
 from lplab.formats.rounding import Rounding
 from lplab.formats.rounding_spec import RoundingSpec, Table
 

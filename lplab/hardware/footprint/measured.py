@@ -55,6 +55,8 @@ class Measurement:
 def measure(every_seconds: float = 1.0) -> Iterator[Measurement]:
     """The energy that a block of code uses, known behind it.
 
+    Example::
+
         with measure() as used:
             train()
         print(used.kwh)

@@ -111,10 +111,10 @@ class DualRounding:
         return first, second, largest
 
     def _on_gpu(self, x: Tensor, into: Any) -> tuple[Tensor, Tensor, float] | None:
-        from lplab.formats.gpu import launch
+        from lplab.formats.gpu import dispatch
 
         first, second = into or (torch.empty_like(x), torch.empty_like(x))
-        largest = launch.round_twice(self._specs, self._rounding, _in_order(x, first), first, second)
+        largest = dispatch.round_twice(self._specs, self._rounding, _in_order(x, first), first, second)
         return None if largest is None else (first, second, largest)
 
 

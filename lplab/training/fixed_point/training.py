@@ -31,7 +31,7 @@ import numpy as np
 from lplab.datasets import digits
 from lplab.training.fixed_point.config import Epoch, FixedPointConfig, FixedPointResult
 from lplab.training.fixed_point.convert import Converter
-from lplab.training.threads import one_blas_thread
+from lplab.training.thread_counts import one_blas_thread
 
 TEST_IMAGES = 397  # of 1,797; the other 1,400 make fourteen batches of 100
 CLASSES = 10

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from lplab import figures
 from lplab.checks import check_int
-from lplab.training.threads import torch_threads
+from lplab.training.thread_counts import torch_threads
 
 from .live_run import LiveRun
 

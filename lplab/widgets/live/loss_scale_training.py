@@ -12,7 +12,7 @@ from lplab import figures
 from lplab.checks import check_int
 from lplab.figures.loss_scale_history import LossScaleHistory
 from lplab.quantizers import DynamicLossScale
-from lplab.training.threads import torch_threads
+from lplab.training.thread_counts import torch_threads
 
 from .live_run import LiveRun
 

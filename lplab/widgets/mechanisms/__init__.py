@@ -5,11 +5,11 @@ A mechanism is a value (`mechanism.Mechanism`) and a file of JavaScript beside i
 
 from lplab.lookup import lookup
 
-from . import beads, bin, cells, clip, coins, ladder, octaves, rectangle, register, ring, shared_scale, union
+from . import beads, bin, clip, coins, ladder, octaves, rectangle, register, ring, shared_scale, skewed_array, union
 from .mechanism import Mechanism, MechanismView
 
 # in the order of the labs
-_MODULES = (octaves, coins, beads, clip, register, rectangle, ladder, ring, bin, union, cells, shared_scale)
+_MODULES = (octaves, coins, beads, clip, register, rectangle, ladder, ring, bin, union, skewed_array, shared_scale)
 MECHANISMS = {module.MECHANISM.name: module.MECHANISM for module in _MODULES}
 
 

@@ -6,8 +6,8 @@ import pytest
 from lplab import formats as F
 from lplab.formats import reference
 from lplab.formats.paths import kernel_selection
+from lplab.formats.paths.grid_rules import grid_rule
 from lplab.formats.paths.numba_compile import words_stamp
-from lplab.formats.paths.rules import grid_rule
 from lplab.formats.paths.table_rules import table_rule
 
 pytestmark = pytest.mark.skipif(not kernel_selection.available(), reason="numba is not installed")

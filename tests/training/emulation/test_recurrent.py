@@ -11,7 +11,7 @@ from lplab.training.emulation import recurrent
 from lplab.training.emulation.conversion import emulation_of
 from lplab.training.emulation.quantized_op import QuantizedOp
 from lplab.training.emulation.recurrent import gates_backward, gates_forward
-from lplab.training.threads import torch_threads
+from lplab.training.thread_counts import torch_threads
 
 RECIPES = ("hfp8_2019", "int4_fp4_2020", "luq_2022", "fp8_2018")
 WEIGHTS_ALONE = Recipe(weight="e4m3fn", name="weights alone")  # no rounding hides the last bits of the other factors

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from lplab.formats import FixedFormat
-from lplab.training import Converter, FixedPointConfig, digits_split, threads, train_epochs, train_fixed_point
+from lplab.training import Converter, FixedPointConfig, digits_split, thread_counts, train_epochs, train_fixed_point
 from lplab.training.fixed_point import training
-from lplab.training.threads import one_blas_thread
+from lplab.training.thread_counts import one_blas_thread
 
 SMALL = {"hidden": (7, 5), "batch": 20, "epochs": 2}
 
@@ -289,7 +289,7 @@ def test_the_split_is_the_same_for_all_and_cannot_be_changed():
 
 def blas_threads():
     pytest.importorskip("threadpoolctl")
-    return {library["num_threads"] for library in threads._controller().info() if library["user_api"] == "blas"}
+    return {library["num_threads"] for library in thread_counts._controller().info() if library["user_api"] == "blas"}
 
 
 def test_blas_has_one_thread_while_it_trains_and_its_own_number_after():
@@ -302,5 +302,5 @@ def test_blas_has_one_thread_while_it_trains_and_its_own_number_after():
 
 
 def test_without_threadpoolctl_it_trains_too(monkeypatch):
-    monkeypatch.setattr("lplab.training.threads._controller", lambda: None)
+    monkeypatch.setattr("lplab.training.thread_counts._controller", lambda: None)
     assert next(train_epochs(fresh())).number == 1

@@ -18,7 +18,7 @@ from torch import Tensor
 from lplab.formats import counter_rng
 from lplab.formats.gpu import compiler
 from lplab.formats.inputs import checked_axis
-from lplab.formats.paths import array_kernels, block_rounding, rules, table_rules
+from lplab.formats.paths import array_kernels, block_rounding, grid_rules, table_rules
 from lplab.formats.rounding import MIN_FRACTION, Rounding
 from lplab.formats.rounding_spec import BlockSpec, Grid, RoundingSpec, Table
 
@@ -210,13 +210,13 @@ def _elementwise(
 def _grid_rule(spec: Grid, rounding: Rounding, dtype: torch.dtype) -> tuple[str, tuple[dict[str, Any], list] | None]:
     """The word, and how it is rounded to a grid: flags and constants."""
     real = "float64" if dtype == torch.float64 else "float32"
-    rule = rules.grid_rule(replace(spec, step=1.0), rounding, real)
+    rule = grid_rules.grid_rule(replace(spec, step=1.0), rounding, real)
     if rule is None and real == "float32" and spec.step == 1:
         real = "float64"
-        rule = rules.grid_rule(spec, rounding, real)
+        rule = grid_rules.grid_rule(spec, rounding, real)
     if rule is None:
         return real, None
-    word, bits = rules.FLOAT_LAYOUTS[real], rule.random_bits
+    word, bits = grid_rules.FLOAT_LAYOUTS[real], rule.random_bits
     after = word.pattern(spec.step), word.pattern(MIN_FRACTION), 32 - bits, 2**bits - 1
     flags = {"WORD": rule.word, "AFTER": len(rule.constants), "DRAWS": bits > 0, "STEP": spec.step != 1}
     return real, (dict(rule.flags) | flags, [*rule.constants, *after])
@@ -258,14 +258,14 @@ def _blocks(
     if spec.scale is None:
         wide = compiler.namespace("float64")
         more = {f"wide_{name}": wide[name] for name in ("as_real", "as_bits", "block_exponent")}
-        scale_constants: Any = rules.scale_constants(spec, rules.FLOAT_LAYOUTS["float64"])
+        scale_constants: Any = grid_rules.scale_constants(spec, grid_rules.FLOAT_LAYOUTS["float64"])
         scale_real = "float64"
     else:
         _, scale = _grid_rule(spec.scale, Rounding(), torch.float32)
         if scale is None:
             return None
         more = {"rounded_as_scale": compiler.namespace("float32", **scale[0])["rounded"], "SCALE_AFTER": len(scale[1])}
-        word = rules.FLOAT_LAYOUTS["float32"]
+        word = grid_rules.FLOAT_LAYOUTS["float32"]
         scale_constants, scale_real = [*scale[1], word.pattern(spec.scale.highest)], "float32"
     names = compiler.namespace(real, **flags, **more, SIZE=spec.size)
     return names, on_device(constants, real, device), on_device(scale_constants, scale_real, device)
@@ -294,7 +294,7 @@ def _encoded(
         constants = on_device(entries.reshape(-1), "float32", device)
         return kernel, constants, constants
     kept = max(spec.mantissa_bits, 1)  # with no bit of the fraction NaN would be infinity
-    rounds = spec.step == 1 and kept <= MAX_ENCODED_BITS and rules.grid_rule(spec, rounding, "float32") is not None
+    rounds = spec.step == 1 and kept <= MAX_ENCODED_BITS and grid_rules.grid_rule(spec, rounding, "float32") is not None
     real, rule = _grid_rule(spec, rounding, dtype)
     if rule is None or not rounds:
         return None
@@ -314,5 +314,5 @@ def _codes_or_none(fmt: Any, values: np.ndarray) -> np.ndarray:
 
 def on_device(constants: Any, real: str, device: torch.device) -> Tensor:
     """Integers of the width of a word, on a device."""
-    integers = np.array(constants, np.int64).astype(rules.FLOAT_LAYOUTS[real].integer)
+    integers = np.array(constants, np.int64).astype(grid_rules.FLOAT_LAYOUTS[real].integer)
     return torch.from_numpy(integers).to(device)

@@ -50,7 +50,7 @@ def size(m: int, n: int) -> dict[str, Any]:
 
 
 MECHANISM = Mechanism(
-    name="cells",
+    name="skewed_array",
     title="An array of 4 × 4 cells, one cycle at a time",
     todo="Press *Play*. Then drag the *orange: lower edge* of the result down by one row.",
     alt="On the left a result of a matrix product, a rectangle of sums that can be made larger. On the right an array "
