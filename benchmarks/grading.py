@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from lplab.exercises.model.catalogue import LABS
+from lplab.exercises.model.exercise_catalogue import LABS
 from tests.exercises.big_class import write_class
 
 GRADE = """

@@ -3,8 +3,8 @@
     python data/record_ingredients.py            (needs PyTorch; see data/README.md for how long)
 
 writes data/ingredients/transformer.npz, the source of lab 14's main figure: the training loss of every step, and the
-test loss in the end, of each combination of `lplab.recordings.ingredients.COMBINATIONS` and of float32, on every seed.
-Seeded, one thread. Other processors add in another order and agree qualitatively.
+test loss in the end, of each combination of `lplab.recordings.ingredient_runs.COMBINATIONS` and of float32, on
+every seed. Seeded, one thread. Other processors add in another order and agree qualitatively.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import torch
 
 from lplab.claims.framework.branches import BranchPlan, branch
 from lplab.claims.framework.models import branch_transformer
-from lplab.recordings.ingredients import COMBINATIONS, SWITCH_AT, Ingredients
-from lplab.training.recipe.ingredients import recipe_of
+from lplab.recordings.ingredient_runs import COMBINATIONS, SWITCH_AT, Ingredients
+from lplab.training.recipe.ingredient_recipes import recipe_of
 
 FILE = Path(__file__).parent / "ingredients" / "transformer.npz"
 PLAN = BranchPlan(before=500, steps=100)

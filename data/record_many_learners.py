@@ -23,7 +23,7 @@ from lplab.compression.compression_ratio import wire_bytes
 from lplab.parallel import Learners, shards
 from lplab.parallel.agreement import InstrumentedLearners
 from lplab.parallel.worker import final_report
-from lplab.recordings import BETAS, CHUNKS, LEARNERS, LEARNING_RATES, Setting
+from lplab.recordings import BETAS, CHUNKS, LEARNERS, LEARNING_RATES, LearnerSetting
 from lplab.training import tasks
 from lplab.training.loop.trainer import default_loss
 
@@ -32,17 +32,18 @@ FILE = Path(__file__).parent / "many_learners" / "mlp.npz"
 TASK, EACH, STEPS, EVERY = "mlp", 8, 120, 6  # examples of each learner in a step; every so many-th step is measured
 
 
-def settings() -> list[Setting]:
+def settings() -> list[LearnerSetting]:
     """All runs."""
-    found = [Setting("dense", n, learning_rate=rate) for n, rate in product(LEARNERS, LEARNING_RATES)]
+    found = [LearnerSetting("dense", n, learning_rate=rate) for n, rate in product(LEARNERS, LEARNING_RATES)]
     found += [
-        Setting("topk", n, chunk, learning_rate=rate) for n, chunk, rate in product(LEARNERS, CHUNKS, LEARNING_RATES)
+        LearnerSetting("topk", n, chunk, learning_rate=rate)
+        for n, chunk, rate in product(LEARNERS, CHUNKS, LEARNING_RATES)
     ]
     every = product(LEARNERS, CHUNKS, BETAS, LEARNING_RATES)
-    return found + [Setting("scalecom", n, chunk, beta, rate) for n, chunk, beta, rate in every]
+    return found + [LearnerSetting("scalecom", n, chunk, beta, rate) for n, chunk, beta, rate in every]
 
 
-def compressor_of(setting: Setting) -> Compressor:
+def compressor_of(setting: LearnerSetting) -> Compressor:
     """The compressor."""
     kinds = {
         "dense": Dense(),
@@ -52,7 +53,7 @@ def compressor_of(setting: Setting) -> Compressor:
     return kinds[setting.compressor]
 
 
-def measured(setting: Setting) -> dict[str, Any]:
+def measured(setting: LearnerSetting) -> dict[str, Any]:
     """One run."""
     task, n = tasks.get(TASK), setting.learners
     make: Callable[..., Learners] = (

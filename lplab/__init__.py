@@ -3,9 +3,14 @@
 The floors, from the ground up: :mod:`lplab.formats` (which numbers a format can hold), :mod:`lplab.arithmetic` (sums
 and products carried out in a format), :mod:`lplab.quantizers` (how a tensor meets a format), :mod:`lplab.compression`
 (gradients in fewer bits), :mod:`lplab.hardware` (seconds, joules and bytes), :mod:`lplab.datasets` (data to learn from,
-offline), :mod:`lplab.models`, :mod:`lplab.training`, :mod:`lplab.parallel` (many learners), :mod:`lplab.claims`
-(published claims, measured again), :mod:`lplab.figures` (data in, figure out), :mod:`lplab.widgets` (controls around
-figures), :mod:`lplab.exercises`. Each is imported when it is first used, so that ``import lplab`` stays fast.
+offline), :mod:`lplab.recordings` (recorded trainings), :mod:`lplab.models`, :mod:`lplab.training`,
+:mod:`lplab.parallel` (many learners), :mod:`lplab.claims` (published claims, measured again), :mod:`lplab.figures`
+(data in, figure out), :mod:`lplab.widgets` (controls around figures), :mod:`lplab.exercises`. Each is imported when it
+is first used, so that ``import lplab`` stays fast.
+
+Code that uses lplab may rely on the names in ``__all__`` of these packages, which the reference lists. All other
+modules and names are internal and may change: :mod:`lplab.cli` (use the command ``lplab``), :mod:`lplab.labs` (the
+functions of the notebooks), and the modules inside the packages.
 
 >>> import lplab
 >>> lplab.formats.get("e4m3fn").quantize(0.3)
@@ -28,6 +33,7 @@ if TYPE_CHECKING:  # for editors and type checkers, which do not see __getattr__
         models,
         parallel,
         quantizers,
+        recordings,
         training,
         widgets,
     )
@@ -45,6 +51,7 @@ __all__ = [
     "models",
     "parallel",
     "quantizers",
+    "recordings",
     "training",
     "widgets",
 ]

@@ -42,9 +42,9 @@ def test_a_circle_is_noticed(graph):
 # ---- walks -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_tensor_enters_no_module_twice():
+def test_a_tensor_enters_few_modules():
     modules = architecture.entered(architecture.walk_of_a_tensor(), depth=3)
-    assert len(modules) == len(set(modules)) <= 8
+    assert len(modules) <= 5 and len(set(modules)) <= 4  # apply once more: the module that knows torch asks it to round
 
 
 def test_a_gradient_goes_from_the_hook_to_the_compressor_and_back():
@@ -72,14 +72,13 @@ import numpy as np
 from lplab import figures
 from lplab import formats as F
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult
-from lplab.compression.averaging import divided
-from lplab.compression.compressor import AllReduce, Compressor, Transfer
-from lplab.compression.wire.values import round_to_wire
+from lplab.claims.framework.results import CheckResult
+from lplab.compression import arrays
+from lplab.compression.compressor import AllReduce, Compressor, Transfer, divided
 from lplab.exercises.model.exercise import Example, Exercise, mistake
 from lplab.exercises.model.forms import Number
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.fields import Choice, State, control
+from lplab.widgets.fields import Choice, ExplorerState, control
 from lplab.widgets.mechanisms import Mechanism
 """
 
@@ -129,10 +128,10 @@ def test_add_compressor(added, monkeypatch):
     import torch
 
     from lplab import compression
-    from lplab.compression import catalogue, tensors
-    from lplab.compression.exchange import exchange
+    from lplab.compression import compressor_catalogue, tensors
+    from lplab.compression.lockstep import exchange
 
-    monkeypatch.setitem(catalogue.COMPRESSORS, "half", added.HalfOfTheBits)
+    monkeypatch.setitem(compressor_catalogue.COMPRESSORS, "half", added.HalfOfTheBits)
     compressor = compression.get("half")
     assert compressor.plan((2,))[0].payload_bytes == 4
     gradients = [np.float32([1.0, 2.0]), np.float32([3.0, 2.00001])]

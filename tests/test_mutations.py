@@ -38,7 +38,10 @@ def test_a_fault_is_found(tmp_path):
     quick = next(fault for fault in FAULTS if fault.name == "radio_up_for_down")
     found = mutations.Bench(ROOT, tmp_path, timeout=600).find(replace(quick, tests=()), first_paths_only=True)
     assert found.tier == mutations.DEFAULT and found.own
-    assert found.test == "lplab/hardware/footprint/rounds.py::lplab.hardware.footprint.rounds.federated"
+    assert (
+        found.test
+        == "lplab/hardware/footprint/federated_rounds.py::lplab.hardware.footprint.federated_rounds.federated"
+    )
 
 
 # ---- the command, with a checkout of three lines ---------------------------------------------------------------------

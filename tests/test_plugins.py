@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests import durations, failed_again
+from tests import durations
 from tests.plugins import cpu_time, order
 
 PROJECT = Path(__file__).parents[1]
@@ -106,87 +106,30 @@ def test_a_slow_test_is_repeated_with_all(tmp_path):
 
 FLAKY = """
 from pathlib import Path
-def is_first(name):
-    seen = Path(name).exists()
-    Path(name).touch()
-    return not seen
-def test_flaky(): assert not is_first("flaky")
+def test_flaky():
+    seen = Path("seen").exists()
+    Path("seen").touch()
+    assert seen
 def test_one(): pass
 """
-SKIPPED = """
-import pytest
-from pathlib import Path
-def test_skips_later():
-    if Path("seen").exists(): pytest.skip("there is one already")
-    Path("seen").touch()
-    raise AssertionError
-"""
-CRASH = "import os\ndef test_crash(): os._exit(3)\n"
-WRONG = "def test_wrong(): raise AssertionError\n"
-
-
-@pytest.fixture
-def try_again(tmp_path, monkeypatch, capfd):
-    """Runs the tests of a project, then what failed again; what the second command returned and printed."""
-    for name in os.environ.keys() - environment().keys():
-        monkeypatch.delenv(name)
-    for name, value in environment().items():
-        monkeypatch.setenv(name, value)
-
-    def both(tests: dict[str, str], option: str) -> tuple[int, str]:
-        run(write(tmp_path, tests), option)
-        code = failed_again.main(PYTEST, tmp_path)
-        return code, "".join(capfd.readouterr())
-
-    return both
-
-
-def test_a_test_that_passes_alone_is_named_and_costs_nothing(try_again, tmp_path):
-    code, text = try_again({"test_f.py": FLAKY}, "-n2")
-    assert code == 0
-    assert re.findall("^FLAKY, failed in the whole run, passed alone: (.*)", text, re.MULTILINE) == [
-        "test_f.py::test_flaky"
-    ]
-    kept = json.loads((tmp_path / ".pytest_cache/v/lplab/cpu_time").read_text())
-    assert "test_f.py" in kept["seconds"] and kept["wall_seconds"] > 0
-    assert failed_again.outcome(tmp_path / ".pytest_cache")["passed"] == 1, "what is kept is that of the whole run"
-
-
-@pytest.mark.slow
-def test_what_fails_twice_crashes_or_is_skipped_is_no_flaky_test(try_again):
-    code, text = try_again({"test_f.py": FLAKY, "test_s.py": SKIPPED, "test_w.py": WRONG, "test_c.py": CRASH}, "-n2")
-    twice = re.findall("^FAILED TWICE, in the whole run and alone: (.*)", text, re.MULTILINE)
-    assert code == 1 and sorted(twice) == [
-        "test_c.py::test_crash",
-        "test_s.py::test_skips_later",
-        "test_w.py::test_wrong",
-    ]
-    assert text.count("FLAKY") == 1
-
-
-@pytest.mark.parametrize(("tests", "option", "told"), [
-    ({"test_w.py": "".join(WRONG.replace("wrong", f"w{k}") for k in range(6))}, "-n0", "No second try: 6 tests failed"),
-    ({"test_f.py": FLAKY, "test_i.py": "import no_such_module\n"}, "-n2", "No second try"),
-    ({"test_f.py": FLAKY, "test_i.py": "import no_such_module\n"}, "-n0", "No second try"),
-    ({"test_f.py": FLAKY, "test_c.py": CRASH}, "-n0", "No second try: 0 tests failed"),
-])  # fmt: skip
-def test_no_second_chance_for_many_failures_and_other_errors(try_again, tests, option, told):
-    code, text = try_again(tests, option)
-    assert code == 1 and told in text and "FLAKY" not in text and "TWICE" not in text
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a shell script")
-@pytest.mark.parametrize(("tests_pass", "again_pass", "argument", "steps"), [
-    (True, True, [], ["start.py test --all", "tests.durations", "ruff", "ruff", "mypy"]),
-    (False, True, [], ["start.py test --all", "tests.failed_again", "tests.durations", "ruff", "ruff", "mypy"]),
-    (False, False, [], ["start.py test --all", "tests.failed_again"]),
-    (False, True, ["-x"], ["start.py test --all -x"]),
+@pytest.mark.parametrize(("first", "again", "argument", "steps"), [
+    (0, 0, [], ["start.py test --all", "durations", "ruff", "ruff", "mypy"]),
+    (1, 0, [], ["start.py test --all", "durations", "start.py test --all -n0", "ruff", "ruff", "mypy"]),
+    (1, 1, [], ["start.py test --all", "durations", "start.py test --all -n0"]),
+    (1, 5, [], ["start.py test --all", "durations", "start.py test --all -n0"]),
+    (2, 0, [], ["start.py test --all", "durations"]),
+    (1, 0, ["-x"], ["start.py test --all -x"]),
+    (0, 1, ["-x"], ["start.py test --all -x", "ruff", "ruff", "mypy"]),
 ])  # fmt: skip
-def test_ci_goes_on_only_if_all_that_failed_passes_alone(tmp_path, tests_pass, again_pass, argument, steps):
+def test_ci_goes_on_only_if_all_that_failed_passes_in_a_second_run(tmp_path, first, again, argument, steps):
     """With programs that only write down how they are called."""
+    second = f'case "$*" in *--last-failed-no-failures=none*) exit {again};; esac'
     programs = {
-        "bin/python3": f"echo $* >> steps; exit {int(not tests_pass)}",
-        ".venv/bin/python": f"echo $2 >> steps; [ $2 != tests.failed_again ] || exit {int(not again_pass)}",
+        "bin/python3": f'echo "${{*%% -v*}}" >> steps\n{second}\nexit {first}',
+        ".venv/bin/python": "echo ${2#tests.} >> steps",
         ".venv/bin/ruff": "echo ruff >> steps",
         ".venv/bin/mypy": "echo mypy >> steps",
     }
@@ -201,7 +144,18 @@ def test_ci_goes_on_only_if_all_that_failed_passes_alone(tmp_path, tests_pass, a
     command = [str(shutil.which("bash")), str(tmp_path / ".ci/run"), *argument]
     done = subprocess.run(command, env={"PATH": str(tmp_path / "bin")}, capture_output=True, text=True)
     assert (tmp_path / "steps").read_text().splitlines() == steps, done.stderr
-    assert (done.returncode == 0) is (tests_pass or (again_pass and not argument))
+    assert (done.returncode == 0) is (steps[-1] == "mypy")
+
+
+def test_what_failed_runs_again_and_nothing_else(tmp_path):
+    """The options of .ci/run, with tests of which one is flaky, and without a list of what failed."""
+    options = ["-n0", "-v", "--last-failed", "--last-failed-no-failures=none"]
+    write(tmp_path, {"test_f.py": FLAKY})
+    assert "1 failed, 1 passed" in run(tmp_path, "-n2")
+    again = run(tmp_path, *options)
+    assert "test_f.py::test_flaky PASSED" in again and "test_one" not in again
+    (tmp_path / ".pytest_cache/v/cache/lastfailed").unlink(missing_ok=True)
+    assert "2 deselected" in run(tmp_path, *options)
 
 
 @pytest.mark.parametrize(("nodeid", "group"), [

@@ -151,7 +151,7 @@ def test_the_learners_train_and_their_bytes_are_those_that_are_stated(tmp_path, 
     assert abs(np.mean([found.loss for found in history[-10:]]) - float(last)) < 0.1
     line = next(line for line in text.splitlines() if line.startswith("learners.ledger.total("))
     stated = int(re.search(r"# (\d+) bytes", line)[1])
-    assert learners.ledger.total(layer="layers.1.weight", kind="sum", rank=3, step=99) == stated == 4 * 328
+    assert learners.ledger.total(layer="layers.1.weight", kind="all_reduce", rank=3, step=99) == stated == 4 * 328
     assert found["hook"].step == 1 and not found["hook"].skipped and any(tmp_path.iterdir())
 
 

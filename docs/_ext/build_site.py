@@ -1,8 +1,9 @@
 """Make the site of lplab and serve it at the loopback address; `python3 start.py site` runs this.
 
-The labs are executed, each in a kernel of its own, and kept until they, the library or its data change. Then Sphinx
-makes the pages of docs/ and labs/, the reference from the docstrings, and a page for each file of the repository that a
-page leads to. Everything is made in build/site; build/site/html is the site.
+The labs are executed, each in a kernel of its own, and the page of the exercises is made from them; both are kept until
+they, the library or its data change. Then Sphinx makes the pages of docs/ and labs/, the reference from the docstrings,
+and a page for each file of the repository that a page leads to. Everything is made in build/site; build/site/html is
+the site.
 """
 
 import argparse
@@ -34,15 +35,16 @@ LABS = sorted((ROOT / "labs").glob("[0-9][0-9]_*.ipynb"))
 PACKAGES = (
     *("formats", "arithmetic", "quantizers", "compression", "datasets", "recordings", "models", "training"),
     *("training.recipes", "training.tasks", "parallel"),
-    *("hardware", "hardware.accelerators", "hardware.workloads", "hardware.footprint"),
-    *("claims", "figures", "widgets", "exercises"),
+    *("hardware", "hardware.accelerators", "hardware.compute", "hardware.network", "hardware.precisions"),
+    *("hardware.workloads", "hardware.footprint", "hardware.footprint.runs"),
+    *("claims", "figures", "figures.style", "widgets", "exercises"),
 )
 LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".js": "javascript", ".css": "css", ".yml": "yaml"}
 HERO = ("e4m3fn", "e5m2", "e2m1", "hfp8_forward", "posit8_1", "fp16", "bf16")  # formats of the first page
 SECTIONS = {  # pages of the bar at the top: title, a sentence, and the pages below it
     "howto": ("How to", "From a tensor of yours to a cluster that you do not own.",
-        "docs/quantize docs/own_network docs/outside_models docs/learners docs/compress_training docs/clusters "
-        "docs/measure_claims docs/capstone docs/teaching docs/front_ends"),
+        "docs/quantize docs/gpu docs/own_network docs/fp8_training docs/outside_models docs/learners "
+        "docs/compress_training docs/clusters docs/measure_claims docs/capstone docs/teaching docs/front_ends"),
     "api/index": ("Reference", "Every public name, made from its docstring; and the words of the course.",
         " ".join(f"api/{name}" for name in PACKAGES) + " docs/glossary docs/exactness"),
     "results": ("Results", "What the papers state, and what we measured.", "docs/claims docs/numbers"),
@@ -57,16 +59,21 @@ SETUP = "import sys; sys.path.insert(0, {!r}); import recorded; recorded.install
 # ---- labs ------------------------------------------------------------------------------------------------------------
 
 
+def library_and(*files: Path) -> str:
+    """A hash of these files, the library and its data: what was made of them is kept until one of them changes."""
+    read = [*(ROOT / "lplab").rglob("*.py"), *(path for path in (ROOT / "data").rglob("*") if path.is_file())]
+    digest = hashlib.sha256()
+    for path in (*files, *sorted(read)):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 def executed(lab: Path, cache: Path) -> dict[str, Any]:
     """A lab with what its cells show on a page; it runs unless it did for this lab, this library and these data."""
     import nbformat
     from nbclient import NotebookClient
 
-    digest = hashlib.sha256(lab.read_bytes())
-    read = [*(ROOT / "lplab").rglob("*.py"), *(path for path in (ROOT / "data").rglob("*") if path.is_file())]
-    for path in (Path(__file__).with_name("recorded.py"), *sorted(read)):
-        digest.update(path.read_bytes())
-    kept = cache / f"{lab.stem}-{digest.hexdigest()[:16]}.ipynb"
+    kept = cache / f"{lab.stem}-{library_and(lab, Path(__file__).with_name('recorded.py'))}.ipynb"
     if not kept.exists():
         began = time.monotonic()
         notebook = nbformat.read(lab, as_version=4)
@@ -82,6 +89,20 @@ def executed(lab: Path, cache: Path) -> dict[str, Any]:
         nbformat.write(notebook, kept)
         print(f"{lab.stem}: {time.monotonic() - began:.0f} s", flush=True)
     return json.loads(kept.read_text("utf-8"))  # type: ignore[no-any-return]
+
+
+def exercises_page(cache: Path) -> str:
+    """The page of all exercises as Markdown, for which each known mistake is judged; kept until the library changes."""
+    kept = cache / f"exercises-{library_and()}.md"
+    if not kept.exists():
+        began = time.monotonic()
+        command = [sys.executable, "-m", "lplab", "exercises", "--all"]
+        text = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, encoding="utf-8").stdout
+        for old in cache.glob("exercises-*"):
+            old.unlink()
+        kept.write_text(text, "utf-8")
+        print(f"exercises: {time.monotonic() - began:.0f} s", flush=True)
+    return kept.read_text("utf-8")
 
 
 def on_a_page(book: dict[str, Any], name: str, lite: bool = False) -> dict[str, Any]:
@@ -199,6 +220,15 @@ def hero() -> str:
     return f"<div class='lp-hero'><script type='application/json'>{json.dumps({'formats': data})}</script></div>"
 
 
+def mechanism(name: str) -> str:
+    """A mechanism of a lab, as HTML."""
+    from recorded import slot
+
+    from lplab.widgets.mechanisms import MECHANISMS
+
+    return slot("mechanism", MECHANISMS[name].content())
+
+
 def gallery() -> str:
     """A card for each lab of the course's map: its picture, its title, its question and its minutes."""
     row = r"^\| (\d\d) \| \[(.+?)\]\((.+?)\.ipynb\) \| (.+?) \| (\d+) \|"
@@ -237,7 +267,7 @@ def write(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
 
 
-def stage(source: Path, books: dict[Path, dict[str, Any]], lite: bool = False) -> None:
+def stage(source: Path, books: dict[Path, dict[str, Any]], exercises: str, lite: bool = False) -> None:
     """Write what Sphinx reads: the same folders as in the repository, so that links between pages hold."""
     _files.clear()
     shutil.rmtree(source, ignore_errors=True)
@@ -253,12 +283,14 @@ def stage(source: Path, books: dict[Path, dict[str, Any]], lite: bool = False) -
             made = {"hero": hero(), "gallery": gallery(), "download": download(source / "lplab.zip")}
             for name, content in made.items():
                 text = text.replace(f"<!-- {name} -->", content)
+            text = re.sub(r"<!-- mechanism (\w+) -->", lambda found: mechanism(found[1]), text)
             write(source / "index.md", text)
         else:
             write(source / inside, text)
-    for path in (*DOCS.glob("*.svg"), *DOCS.glob("pictures/*")):
+    for path in (*DOCS.glob("*.svg"), *DOCS.glob("pictures/*"), DOCS / "fp8_training.py"):
         (source / path.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, source / path.relative_to(ROOT))
+    write(source / "docs/exercises.md", exercises)
     for name in PACKAGES:
         write(source / f"api/{name}.md", reference(name))
     for name, (title, sentence, pages) in SECTIONS.items():
@@ -308,10 +340,11 @@ def build(folder: Path, run: list[Path], workers: int, lite: bool = False) -> Pa
     cache = folder / "labs"
     cache.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(workers) as pool:
+        exercises = pool.submit(exercises_page, cache)
         done = dict(zip(run, pool.map(lambda lab: executed(lab, cache), run), strict=True))
     edition = build_lite(folder / "lite") if lite else None
     books = {lab: done.get(lab) or json.loads(lab.read_text("utf-8")) for lab in LABS}
-    stage(folder / "source", books, lite=edition is not None)
+    stage(folder / "source", books, exercises.result(), lite=edition is not None)
     stage_scripts(folder / "static")
     os.environ["LPLAB_SITE_STATIC"] = str(folder / "static")
     options = ["-q", "-b", "html", "-c", str(DOCS), "-d", str(folder / "doctrees")]

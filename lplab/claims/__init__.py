@@ -1,8 +1,8 @@
 """Published claims as experiments that anybody can run again: what the paper states, what we see, the verdict.
 
-A claim is a value in :mod:`lplab.claims.catalogue`, from a module of its own in ``lplab/claims/papers``, which begins
-with a :class:`ClaimBuilder`. ``lplab claims run`` measures it and stores the numbers under ``data/claims``; the verdict
-is computed from the stored numbers, never written by hand.
+A claim is a value in :mod:`lplab.claims.claim_catalogue`, from a module of its own in ``lplab/claims/papers``, which
+begins with a :class:`ClaimBuilder`. ``lplab claims run`` measures it and stores the numbers under ``data/claims``; the
+verdict is computed from the stored numbers, never written by hand.
 
 >>> from lplab import claims
 >>> claim = claims.get("gupta_2015")
@@ -10,7 +10,7 @@ is computed from the stored numbers, never written by hand.
 'shown'
 """
 
-from lplab.claims.catalogue import get, names
+from lplab.claims.claim_catalogue import get, names
 from lplab.claims.framework.branches import (
     Branches,
     BranchPlan,
@@ -20,14 +20,15 @@ from lplab.claims.framework.branches import (
     checkpoint_steps,
 )
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import LONG, QUICK, Check, CheckResult, Claim, Results
-from lplab.claims.framework.cluster import dask_cluster
+from lplab.claims.framework.claim import LONG, QUICK, Claim
+from lplab.claims.framework.claim_verdict import ClaimVerdict, judge
+from lplab.claims.framework.claims_page import as_page
+from lplab.claims.framework.claims_table import as_markdown, as_text, provenance, row
+from lplab.claims.framework.dask_cluster import dask_cluster
 from lplab.claims.framework.drawing import Drawing, DrawnRow
-from lplab.claims.framework.page import as_page
+from lplab.claims.framework.results import Check, CheckResult, Results
 from lplab.claims.framework.runner import measure, run_claim
 from lplab.claims.framework.store import Session, Stored, stored
-from lplab.claims.framework.table import as_markdown, as_text, provenance, row
-from lplab.claims.framework.verdict import Verdict, judge
 
 __all__ = [
     "LONG",
@@ -38,12 +39,12 @@ __all__ = [
     "CheckResult",
     "Claim",
     "ClaimBuilder",
+    "ClaimVerdict",
     "Drawing",
     "DrawnRow",
     "Results",
     "Session",
     "Stored",
-    "Verdict",
     "as_markdown",
     "as_page",
     "as_text",

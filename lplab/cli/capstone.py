@@ -36,8 +36,8 @@ def add_capstone(commands: Any) -> None:
 def run_capstone(args: argparse.Namespace) -> int:
     """Score the file, with a bar on stderr, or print the field."""
     with needed_packages():
-        from lplab.exercises.capstone import recipe_field
-        from lplab.exercises.capstone.published import data_of
+        from lplab.exercises.capstone import stored_field
+        from lplab.exercises.capstone.published_recipes import data_of
         from lplab.exercises.capstone.scoring import PRACTICE_SEEDS, check_seeds
     if args.start_from is not None:
         with bad_values():
@@ -48,10 +48,10 @@ def run_capstone(args: argparse.Namespace) -> int:
         check_seeds(seeds)
         if args.measure_field:
             check_torch()
-            print(recipe_field.write_field())
+            print(stored_field.write_field())
             return 0
         if args.file is None:
-            return print_scores(recipe_field.field(seeds), args.json)
+            return print_scores(stored_field.field(seeds), args.json)
         check_torch()
         return score_file(args.file, seeds, args.json)
 
@@ -68,7 +68,7 @@ def score_file(file: Path, seeds: tuple[int, ...], as_json: bool) -> int:
     """Score the recipe in a file and print what came out, beside the field where that is known for these seeds."""
     from tqdm import tqdm
 
-    from lplab.exercises.capstone import recipe_field
+    from lplab.exercises.capstone import stored_field
     from lplab.exercises.capstone.points import MAX_POINTS, marking_of
     from lplab.exercises.capstone.scoring import score_steps, steps_of
     from lplab.training.recipe.recipe_data import MAX_TEXT, parse_json
@@ -82,9 +82,9 @@ def score_file(file: Path, seeds: tuple[int, ...], as_json: bool) -> int:
     steps = score_steps(parse_json(text), seeds)
     bar = tqdm(steps, "scoring", steps_of(seeds), file=sys.stderr, disable=not sys.stderr.isatty())
     *_, found = bar
-    if not recipe_field.has(seeds):
+    if not stored_field.has(seeds):
         return print_scores((found,), as_json)
-    published = recipe_field.field(seeds)
+    published = stored_field.field(seeds)
     print_scores((*published, found), as_json)
     if not as_json:
         marking = marking_of(published)

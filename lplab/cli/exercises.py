@@ -14,17 +14,19 @@ def add_exercises(commands: Any) -> None:
     parser = add_command(commands, run_exercises, "exercises", text, "lplab exercises 01.2")
     parser.add_argument("id", nargs="?", help="lab and number, such as 01.2")
     parser.add_argument("--kills", action="store_true", help="try all known mistakes: how many each stage catches")
-    parser.add_argument("--all", action="store_true", help="all pages as Markdown (docs/exercises.md)")
+    parser.add_argument("--all", action="store_true", help="all pages as Markdown, as the site has them")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run_exercises(args: argparse.Namespace) -> int:
     """Print the list, one page, the kill table or all pages; exit code 1 if a known mistake survives its check."""
     from lplab.exercises import pages
-    from lplab.exercises.model import catalogue
+    from lplab.exercises.model import exercise_catalogue
 
     with bad_values():
-        chosen = [catalogue.get(name) for name in (catalogue.names() if args.id is None else [args.id])]
+        chosen = [
+            exercise_catalogue.get(name) for name in (exercise_catalogue.names() if args.id is None else [args.id])
+        ]
     if args.id is None and not (args.kills or args.all):
         rows = [{"id": e.id, "title": e.title, "minutes": e.minutes, "points": e.points} for e in chosen]
         text = "\n".join(f"{row['id']}  {row['title']} ({row['minutes']} min, {row['points']} points)" for row in rows)

@@ -135,7 +135,8 @@ def print_step(args: argparse.Namespace) -> int:
 def print_list(as_json: bool) -> int:
     """Print what can be combined."""
     from lplab import compression
-    from lplab.hardware import accelerators, links, network, precisions, workloads
+    from lplab.hardware import accelerators, network, precisions, workloads
+    from lplab.hardware.network import links
 
     lists = {
         "workloads": workloads.names(),

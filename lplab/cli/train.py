@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lplab.cli.command import DIVERGED, INTERRUPTED, BadInputError, add_command, bad_values, check_output, once
-from lplab.cli.learners import add_learners, train_learners, wants_learners
+from lplab.cli.train_learners import add_learners, train_learners, wants_learners
 from lplab.cli.training_run import deferred_sigint, reading_checkpoint
 
 RECIPE = "hfp8_2019"  # the default

@@ -12,7 +12,7 @@ from lplab.datasets.bundled import character_ids, characters, data_folder, digit
 from lplab.datasets.captured_tensors import Captured, captured
 from lplab.datasets.downloads import cifar10, fashion_mnist, mnist
 from lplab.datasets.saved_tensors import save_tensors
-from lplab.datasets.synthetic import cluttered_digits, digit_scenes, recall_sequences
+from lplab.datasets.synthetic import cluttered_digits, digit_scenes
 from lplab.datasets.tensor_files import load_tensors
 from lplab.datasets.user_data import Split, from_arrays, from_files
 
@@ -32,7 +32,6 @@ __all__ = [
     "from_files",
     "load_tensors",
     "mnist",
-    "recall_sequences",
     "save_tensors",
     "spoken_words",
     "words",

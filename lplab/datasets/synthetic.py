@@ -1,12 +1,10 @@
-"""Generated examples, as many as needed: cluttered digits, scenes of several digits, recall sequences."""
+"""Generated examples, as many as needed: cluttered digits, and scenes of several digits."""
 
 import math
 
 import numpy as np
 
 from lplab.datasets.bundled import digits
-
-IGNORED = -100  # the target that PyTorch's cross-entropy leaves out
 
 
 def cluttered_digits(
@@ -114,41 +112,6 @@ def digit_scenes(
                 image[:, top : top + side, left : left + side] += colour[:, None, None] * digit
                 its_boxes[place], its_labels[place] = box, digit_labels[chosen]
     return images, boxes, labels
-
-
-def recall_sequences(
-    count: int, pairs: int = 8, keys: int = 16, values: int = 16, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of key and value, then a key: which value went with it? A task that needs attention or a long memory.
-
-    Args:
-        count: how many sequences.
-        pairs: pairs in a sequence; all keys of a sequence differ.
-        keys, values: numbers of different symbols; the symbols of keys come first.
-        seed: same seed, same sequences.
-
-    Returns:
-        Symbols int64 [count, 2·pairs + 1] below keys + values, and targets int64 of the same shape: the value in the
-        last place, and −100, which PyTorch's cross-entropy leaves out, everywhere else.
-
-    >>> symbols, targets = recall_sequences(3, pairs=2)
-    >>> symbols.shape, [int(t) in row for row, t in zip(symbols, targets[:, -1])]
-    ((3, 5), [True, True, True])
-    """
-    for name, value in (("count", count), ("pairs", pairs), ("values", values)):
-        _check_int(name, value, 1)
-    if keys < pairs:
-        raise ValueError(f"keys must be at least pairs = {pairs}, so that all keys of a sequence differ; got {keys}")
-    generator = np.random.default_rng(seed)
-    chosen = generator.random((count, keys)).argsort(axis=1)[:, :pairs]
-    answers = keys + generator.integers(0, values, (count, pairs))
-    asked = generator.integers(0, pairs, count)
-    every = np.arange(count)
-    symbols = np.empty((count, 2 * pairs + 1), np.int64)
-    symbols[:, 0:-1:2], symbols[:, 1::2], symbols[:, -1] = chosen, answers, chosen[every, asked]
-    targets = np.full_like(symbols, IGNORED)
-    targets[:, -1] = answers[every, asked]
-    return symbols, targets
 
 
 def _check_int(name: str, value: int, least: int) -> None:

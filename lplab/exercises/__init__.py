@@ -11,8 +11,8 @@ the code, begin with ``model/exercise.py`` (what an exercise is), then ``lab01/r
 
 from lplab.exercises.checks.judge import judge
 from lplab.exercises.checks.verdict import Counterexample, Miss, Verdict, set_view
-from lplab.exercises.model.catalogue import get, names, of_lab
 from lplab.exercises.model.exercise import Example, Exercise, Finding, Property, Variant
+from lplab.exercises.model.exercise_catalogue import get, names, of_lab
 from lplab.exercises.model.questions import Question
 from lplab.exercises.notebook import after_guess, check, hint, own_recipe, predict, solution
 from lplab.exercises.progress import progress_of

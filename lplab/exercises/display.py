@@ -13,7 +13,7 @@ from IPython.display import display
 from lplab import figures, widgets
 from lplab.exercises import notebook, progress
 from lplab.exercises.checks.verdict import Verdict
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.exercises.model.exercise import Exercise
 from lplab.widgets.controls import ControlGroup, line, set_text, show_errors
 
@@ -35,7 +35,7 @@ class CheckView(ipywidgets.VBox):
     """
 
     def __init__(self, verdict: Verdict) -> None:
-        self.exercise = catalogue.get(verdict.exercise)
+        self.exercise = exercise_catalogue.get(verdict.exercise)
         self.message = ipywidgets.HTML(message_html(verdict))
         self.figure = number_line_figure(self.exercise, verdict)
         self.opened = ipywidgets.HTML("")

@@ -14,7 +14,7 @@ from lplab.exercises.checks.judge import judge
 from lplab.exercises.checks.verdict import Verdict
 from lplab.exercises.isolation import run_answer, why_no_process
 from lplab.exercises.isolation.answers import answer_of
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.exercises.model.questions import Question
 
 
@@ -42,8 +42,8 @@ def check(exercise_id: str, function: Callable[..., Any]) -> Verdict:
     >>> check("00.1", lambda low, high: low)  # doctest: +ELLIPSIS
     Exercise 00.1: ...
     """
-    exercise = catalogue.get(exercise_id)
-    if exercise_id == catalogue.CAPSTONE:
+    exercise = exercise_catalogue.get(exercise_id)
+    if exercise_id == exercise_catalogue.CAPSTONE:
         raise ValueError(f"exercise {exercise_id} is a recipe: own_recipe(mine) scores it")
     if not callable(function):
         call = f'check("{exercise_id}", {exercise.name})'
@@ -81,7 +81,7 @@ def hint(exercise_id: str) -> Text:
     >>> hint("00.1")
     Hint 1 of 3: ...
     """
-    exercise = catalogue.get(exercise_id)
+    exercise = exercise_catalogue.get(exercise_id)
     opened = progress.hints_opened(exercise_id)
     if opened >= len(exercise.hints):
         return Text("\n".join(_hint(exercise_id, number) for number in range(len(exercise.hints))))
@@ -95,7 +95,7 @@ def next_hint(exercise_id: str, number: int) -> str:
 
 
 def _hint(exercise_id: str, number: int) -> str:
-    hints = catalogue.get(exercise_id).hints
+    hints = exercise_catalogue.get(exercise_id).hints
     return f"Hint {number + 1} of {len(hints)}: {hints[number]}"
 
 
@@ -107,7 +107,7 @@ def solution(exercise_id: str, anyway: bool = False) -> Text:
         \"\"\"The number halfway between two neighbours; of 1 and 1.125 it is 1.0625.\"\"\"
         return (low + high) / 2
     """
-    exercise = catalogue.get(exercise_id)
+    exercise = exercise_catalogue.get(exercise_id)
     if not anyway and not progress.has_passed(exercise_id):
         way = f"solution({exercise_id!r}, anyway=True)"
         return Text(f"Exercise {exercise_id} is not passed yet. To see a solution all the same: {way}.")
@@ -130,7 +130,7 @@ def own_recipe(data: Any) -> Any:
     >>> own_recipe({"weight": "nvpf4"})  # doctest: +ELLIPSIS
     Not a recipe yet: weight: format: unknown format 'nvpf4'; closest: nvfp4, ...
     """
-    from lplab.exercises.capstone.live import CapstoneRun  # widgets are shown in a notebook only
+    from lplab.exercises.capstone.live_score import CapstoneRun  # widgets are shown in a notebook only
     from lplab.exercises.capstone.scoring import checked_recipe
 
     try:
@@ -151,7 +151,7 @@ def predict(question_id: str) -> Any:
     """
     from lplab import widgets  # shown in a notebook only
 
-    question = catalogue.question(question_id)
+    question = exercise_catalogue.question(question_id)
     widget = widgets.Prediction(
         question.text,
         question.choices or None,
@@ -183,12 +183,12 @@ def after_guess(question_id: str, content: Any) -> Any:
         TypeError: content that cannot be shown.
 
     >>> from lplab import figures
-    >>> type(after_guess("01.a", figures.Table({"codes": [55]}))).__name__
+    >>> type(after_guess("01.a", figures.DataTable({"codes": [55]}))).__name__
     'Veil'
     """
     from lplab import widgets
 
-    question = catalogue.question(question_id)
+    question = exercise_catalogue.question(question_id)
     veil = widgets.Veil(content, question.text, on_request=lambda: _show_all(question))
     if _is_answered(question):
         veil.lift()

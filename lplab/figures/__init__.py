@@ -16,37 +16,38 @@ from lplab.figures.carbon_runs import corrections, published_runs
 from lplab.figures.clip_bits import ClipRule, bits_error
 from lplab.figures.clip_steps import clip_steps
 from lplab.figures.clips import clip_error, clip_histogram, level_shares
-from lplab.figures.compare import compare
+from lplab.figures.cluster_scaling import ScalingCurve, scaling
+from lplab.figures.codebook_table import codebook_table
 from lplab.figures.compared_curves import compared_curves
 from lplab.figures.counterexample import counterexample
-from lplab.figures.data_table import Table
+from lplab.figures.data_table import DataTable
 from lplab.figures.device_timeline import device_timeline
 from lplab.figures.domain_gaps import domain_gaps
 from lplab.figures.energy_bars import energy_parts, round_energy
 from lplab.figures.error_curve import error_curve
 from lplab.figures.error_map import error_map
 from lplab.figures.errors import error_histogram
-from lplab.figures.export import export
+from lplab.figures.figure_display import show, update
+from lplab.figures.figure_files import export
+from lplab.figures.format_comparison import compare
 from lplab.figures.gains import gradient_gains
-from lplab.figures.gemm_energy import tile_energy
 from lplab.figures.gradient_grids import gradient_grids
 from lplab.figures.gradient_range import gradient_range
 from lplab.figures.grid_errors import grid_errors
+from lplab.figures.guess_and_truth import guess_and_truth
 from lplab.figures.layer_scales import layer_scales
 from lplab.figures.layer_sensitivity import layer_sensitivity
-from lplab.figures.learner_runs import LearnerCurve, learner_runs
-from lplab.figures.live import show, update
+from lplab.figures.learner_curves import LearnerCurve, learner_runs
 from lplab.figures.loss_scale_history import LossScaleHistory, loss_scale_history
 from lplab.figures.lost_updates import lost_updates
-from lplab.figures.magnitudes import magnitude_data, magnitude_histogram
-from lplab.figures.many_learners import LearnerSimilarity, Scaling, many_learners
+from lplab.figures.magnitude_histogram import magnitude_data, magnitude_histogram
+from lplab.figures.many_learners import LearnerScaling, LearnerSimilarity, many_learners
 from lplab.figures.momentum_placement import momentum_placement
 from lplab.figures.multiplier_cost import multiplier_cost
 from lplab.figures.number_line import number_line, number_line_data
 from lplab.figures.phases import phases
 from lplab.figures.plane import range_precision
 from lplab.figures.precision import TensorRow, tensor_row
-from lplab.figures.prediction import guess_and_truth
 from lplab.figures.range_map import range_map
 from lplab.figures.recipe_field import RecipePoint, recipe_field
 from lplab.figures.relative_error import error_curve_data
@@ -56,7 +57,6 @@ from lplab.figures.roofline import Roof, roofline
 from lplab.figures.running_sum import chunk_error, running_sum
 from lplab.figures.scale_rules import scale_rules
 from lplab.figures.scales import delayed_ranges
-from lplab.figures.scaling import ScalingCurve, scaling
 from lplab.figures.scatter import quantized_scatter
 from lplab.figures.sent_and_kept import SentHistory, sent_and_kept
 from lplab.figures.shares import shares
@@ -67,7 +67,7 @@ from lplab.figures.statistics import TensorStatistics, tensor_statistics
 from lplab.figures.step_losses import LossCurve, loss_curves
 from lplab.figures.student_selection import two_distances, union_growth
 from lplab.figures.sweep_curves import sweep_curves
-from lplab.figures.table import codebook_table
+from lplab.figures.tile_energy import tile_energy
 from lplab.figures.time_parts import time_parts
 from lplab.figures.training_error import Curve, training_epochs, training_error
 from lplab.figures.verdict_card import verdict_card, verdict_page
@@ -75,16 +75,16 @@ from lplab.figures.verdict_card import verdict_card, verdict_page
 __all__ = [
     "ClipRule",
     "Curve",
+    "DataTable",
     "LearnerCurve",
+    "LearnerScaling",
     "LearnerSimilarity",
     "LossCurve",
     "LossScaleHistory",
     "RecipePoint",
     "Roof",
-    "Scaling",
     "ScalingCurve",
     "SentHistory",
-    "Table",
     "TensorRow",
     "TensorStatistics",
     "adacomp_bins",

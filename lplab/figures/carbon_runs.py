@@ -10,13 +10,13 @@ import plotly.graph_objects as go
 
 from lplab.figures import axes, style, traces
 from lplab.figures.legend import entry, legend
-from lplab.hardware.footprint.runs import Run
+from lplab.hardware.footprint.runs import TrainingRun
 from lplab.hardware.units import mass
 
 KILOGRAMS = 1000.0  # in a tonne
 
 
-def published_runs(runs: Sequence[Run], *, title: str = "", height: int = 0) -> go.Figure:
+def published_runs(runs: Sequence[TrainingRun], *, title: str = "", height: int = 0) -> go.Figure:
     """CO2e of published trainings: as published, a diamond, and watts × hours × PUE × grid, a square.
 
     Args:

@@ -32,7 +32,7 @@ _SCROLLS = "overflow-x:auto;background:" + ",".join(
 )
 
 
-class Table:
+class DataTable:
     """Columns of equal length, shown with a caption and sensible digits.
 
     Args:
@@ -44,7 +44,8 @@ class Table:
     Raises:
         ValueError: columns of different lengths, no column, or a format for a column that is not there.
 
-    >>> Table({"format": ["e4m3fn", "e5m2"], "lost": [0.7251, 0.0102]}, caption="Two formats", formats={"lost": ".0%"})
+    >>> columns = {"format": ["e4m3fn", "e5m2"], "lost": [0.7251, 0.0102]}
+    >>> DataTable(columns, caption="Two formats", formats={"lost": ".0%"})
     Two formats
     format  lost
     e4m3fn  73 %
@@ -73,7 +74,7 @@ class Table:
     def rows(self) -> list[list[str]]:
         """The cells as text, row by row.
 
-        >>> Table({"bits": [4, 16], "step": [0.5, 2.0**-10]}).rows()
+        >>> DataTable({"bits": [4, 16], "step": [0.5, 2.0**-10]}).rows()
         [['4', '0.5'], ['16', '2^−10']]
         """
         shown = [[_text(value, self.formats.get(name)) for value in values] for name, values in self.columns.items()]

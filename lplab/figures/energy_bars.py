@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from lplab import number_text
 from lplab.figures import axes, shapes, style, traces
 from lplab.figures.legend import entry, legend
-from lplab.hardware.footprint import PARTS, Energy, FederatedRound
+from lplab.hardware.footprint import PARTS, ClientRound, Energy
 from lplab.hardware.units import format_si
 
 _BARS, _STRIPES = {"shape": "|", "size": 6, "solidity": 0.3}, {"shape": "/", "size": 7, "solidity": 0.2}
@@ -59,7 +59,7 @@ def energy_parts(
 
 
 def round_energy(
-    rows: Mapping[str, FederatedRound], chosen: str = "", *, most: float = 0.0, title: str = "", height: int = 0
+    rows: Mapping[str, ClientRound], chosen: str = "", *, most: float = 0.0, title: str = "", height: int = 0
 ) -> go.Figure:
     """Joules of one client in a federated round: computing, receiving, sending, all modelled.
 

@@ -24,7 +24,7 @@ from lplab.figures.range_outcomes import (
     spans,
 )
 from lplab.figures.window import Window
-from lplab.recordings.magnitudes import Magnitudes
+from lplab.recordings.magnitudes import MagnitudeCounts
 
 _STYLES = (
     style.OUTCOME_STYLES["flushed"],
@@ -39,7 +39,7 @@ _STYLES = (
 
 
 def gradient_range(
-    magnitudes: Magnitudes,
+    magnitudes: MagnitudeCounts,
     window: Window,
     scale: int = 0,
     *,

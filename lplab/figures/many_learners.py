@@ -19,7 +19,7 @@ _LEFT, _RIGHT = (0.0, 0.41), (0.59, 1.0)
 
 
 @dataclass(frozen=True)
-class Scaling:
+class LearnerScaling:
     """Shares and bytes against the number of learners; all of one length.
 
     Args:
@@ -62,7 +62,13 @@ class LearnerSimilarity:
 
 
 def many_learners(
-    scaling: Scaling, likeness: LearnerSimilarity, chosen: int, density: float, *, title: str = "", height: int = 560
+    scaling: LearnerScaling,
+    likeness: LearnerSimilarity,
+    chosen: int,
+    density: float,
+    *,
+    title: str = "",
+    height: int = 560,
 ) -> go.Figure:
     """Share of the elements and bytes sent against the number of learners; below, how alike learners are over time.
 
@@ -77,7 +83,7 @@ def many_learners(
     Raises:
         ValueError: no point for that number of learners.
 
-    >>> points = Scaling([1, 2], [0.01, 0.018], [0.01, 0.01], [0, 800], [0, 450], [0, 4000])
+    >>> points = LearnerScaling([1, 2], [0.01, 0.018], [0.01, 0.01], [0, 800], [0, 450], [0, 4000])
     >>> fig = many_learners(points, LearnerSimilarity([1, 2], [0.7, 0.4], [0.8, 0.7], [0.7, 0.5]), 2, 0.01)
     >>> fig.layout.meta["title"]
     '2 learners, own choices: 1.8 % of the weights; the leader’s: 1.0 %'
@@ -163,7 +169,7 @@ def formula(x: np.ndarray, n: np.ndarray, density: float) -> dict[str, Any]:
     return traces.reference("independent choices", x, 100 * share, style.GREY, "dash")
 
 
-def _shares(points: Scaling, density: float) -> list[dict[str, Any]]:
+def _shares(points: LearnerScaling, density: float) -> list[dict[str, Any]]:
     n = np.asarray(points.learners)
     x = np.log2(n.astype(np.float64))
     return [
@@ -173,7 +179,7 @@ def _shares(points: Scaling, density: float) -> list[dict[str, Any]]:
     ]
 
 
-def _bytes(points: Scaling) -> list[dict[str, Any]]:
+def _bytes(points: LearnerScaling) -> list[dict[str, Any]]:
     """From two learners on: one sends nothing."""
     n = np.asarray(points.learners)
     there = n > 1
@@ -207,7 +213,7 @@ def _over_time(likeness: LearnerSimilarity) -> list[dict[str, Any]]:
     return result
 
 
-def _layout(points: Scaling, chosen: int, last: float, over_time: list[dict[str, Any]]) -> dict[str, Any]:
+def _layout(points: LearnerScaling, chosen: int, last: float, over_time: list[dict[str, Any]]) -> dict[str, Any]:
     n = np.asarray(points.learners)
     x = np.log2(n.astype(np.float64))
     learners, at = learners_axis(x, n), float(np.log2(chosen))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lplab.figures.magnitudes import magnitude_data
+from lplab.figures.magnitude_histogram import magnitude_data
 from lplab.figures.statistics import FLUSHED, SATURATED, TensorStatistics, as_format, name_of
 from lplab.figures.window import window
 from lplab.formats import FloatFormat

@@ -12,7 +12,7 @@ from lplab import number_text
 from lplab.figures import axes, shapes, style, traces
 from lplab.figures.range_outcomes import FILLS, OCTAVES, RangeOutcomes, in_view, range_outcomes, scale_text, spans
 from lplab.figures.window import Window
-from lplab.recordings.magnitudes import Magnitudes
+from lplab.recordings.magnitudes import MagnitudeCounts
 
 FULL, TALLEST = (
     25.0,
@@ -23,7 +23,7 @@ SPLIT, LEFT = 0.76, 142  # of the width: where the plot ends, so that two column
 
 
 def range_map(
-    rows: Sequence[tuple[str, Magnitudes]],
+    rows: Sequence[tuple[str, MagnitudeCounts]],
     window: Window,
     scale: int = 0,
     *,
@@ -75,7 +75,7 @@ def range_map(
     )
 
 
-def _worst(rows: Sequence[tuple[str, Magnitudes]], outcomes: Sequence[RangeOutcomes]) -> str:
+def _worst(rows: Sequence[tuple[str, MagnitudeCounts]], outcomes: Sequence[RangeOutcomes]) -> str:
     lost, beyond = [f.lost for f in outcomes], [f.overflowed for f in outcomes]
     overflows = max(beyond) > 0
     shares, what = (beyond, "overflows") if overflows else (lost, "loses")
@@ -88,7 +88,9 @@ def _worst(rows: Sequence[tuple[str, Magnitudes]], outcomes: Sequence[RangeOutco
     return f"{rows[int(np.argmax(shares))][0]} {what}{most}, {largest}"
 
 
-def _ridges(rows: Sequence[tuple[str, Magnitudes]], shares: np.ndarray, chosen: int | None) -> list[dict[str, Any]]:
+def _ridges(
+    rows: Sequence[tuple[str, MagnitudeCounts]], shares: np.ndarray, chosen: int | None
+) -> list[dict[str, Any]]:
     """The histograms as ridges, each on the line of its row: the chosen one, and all others as one trace."""
     result = []
     for name, fill, here in (("the other rows", 0.4, False), ("the chosen row", 0.9, True)):
@@ -132,7 +134,7 @@ def _column(outcomes: Sequence[RangeOutcomes]) -> list[dict[str, Any]]:
 
 
 def _map_layout(
-    rows: Sequence[tuple[str, Magnitudes]], window: Window, scale: int, chosen: int | None, what: str
+    rows: Sequence[tuple[str, MagnitudeCounts]], window: Window, scale: int, chosen: int | None, what: str
 ) -> dict[str, Any]:
     low, high = OCTAVES
     texts = [f"<b>{label}</b>" if i == chosen else label for i, (label, _) in enumerate(rows)]

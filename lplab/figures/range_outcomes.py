@@ -10,7 +10,7 @@ import numpy as np
 from lplab import number_text
 from lplab.figures import style
 from lplab.figures.window import Window
-from lplab.recordings.magnitudes import LOWEST, Magnitudes
+from lplab.recordings.magnitudes import LOWEST, MagnitudeCounts
 
 OCTAVES = -48, 24  # the axis stays where it is, whatever is chosen; what lies beyond counts in the outermost bars
 OUTCOMES = ("to zero", "subnormal", "normal", "overflow")
@@ -60,14 +60,14 @@ class RangeOutcomes:
         return float(self.shares[3])
 
 
-def range_outcomes(magnitudes: Magnitudes, window: Window, scale: int = 0) -> RangeOutcomes:
+def range_outcomes(magnitudes: MagnitudeCounts, window: Window, scale: int = 0) -> RangeOutcomes:
     """The outcomes of recorded magnitudes, multiplied by 2^scale.
 
     >>> from lplab.figures.window import window
     >>> from lplab.formats import get
     >>> counts = np.zeros(160, np.int64)
     >>> counts[96 - 30] = counts[96 - 3] = 5
-    >>> [range_outcomes(Magnitudes(counts, 0, 0.2), window(get("fp16")), k).lost for k in (0, 8)]
+    >>> [range_outcomes(MagnitudeCounts(counts, 0, 0.2), window(get("fp16")), k).lost for k in (0, 8)]
     [0.5, 0.0]
     """
     bottom = np.arange(LOWEST, LOWEST + len(magnitudes.counts), dtype=np.float64) + scale
@@ -112,10 +112,10 @@ def describe(outcomes: RangeOutcomes) -> str:
     return f"{zero}, {over}"
 
 
-def headroom(magnitudes: Magnitudes) -> float:
+def headroom(magnitudes: MagnitudeCounts) -> float:
     """The end of a y axis for a histogram, in percent, with room for the names of the ranges.
 
-    >>> headroom(Magnitudes(np.array([5, 10, 5]), 0, 1.0))
+    >>> headroom(MagnitudeCounts(np.array([5, 10, 5]), 0, 1.0))
     65.0
     """
     highest = 100 * float(magnitudes.counts.max(initial=0)) / max(magnitudes.total, 1)

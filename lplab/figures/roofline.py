@@ -36,7 +36,7 @@ class Roof:
 
 
 @dataclass(frozen=True)
-class Mark:
+class RooflinePoint:
     """A point that was measured or published: a name, operations per byte, operations a second, and their range.
 
     Where the operations per byte are unknown, ``intensity`` is NaN and the mark is drawn at the edge.
@@ -79,11 +79,11 @@ class Products:
 def roofline(
     roofs: Sequence[Roof],
     products: Products,
-    whole: Mark,
+    whole: RooflinePoint,
     *,
     chosen: int = 0,
-    published: Sequence[Mark] = (),
-    measured: Sequence[Mark] = (),
+    published: Sequence[RooflinePoint] = (),
+    measured: Sequence[RooflinePoint] = (),
     title: str = "",
     height: int = 400,
 ) -> go.Figure:
@@ -103,7 +103,7 @@ def roofline(
 
     >>> roof = Roof("BF16", 989e12, 3.35e12)
     >>> one = Products(["fc"], np.array([100.0]), np.array([335e12]), np.array([1.0]))
-    >>> roofline([roof], one, Mark("step", 90.0, 98.9e12)).layout.meta["title"]
+    >>> roofline([roof], one, RooflinePoint("step", 90.0, 98.9e12)).layout.meta["title"]
     'The whole step reaches 10 % of what the multipliers could do'
     """
     if not roofs:
@@ -134,7 +134,13 @@ def roofline(
     )
 
 
-def _alt(roof: Roof, products: Products, whole: Mark, published: Sequence[Mark], measured: Sequence[Mark]) -> str:
+def _alt(
+    roof: Roof,
+    products: Products,
+    whole: RooflinePoint,
+    published: Sequence[RooflinePoint],
+    measured: Sequence[RooflinePoint],
+) -> str:
     waiting = products.waiting_under(roof)
     marks = [
         f"{kind.capitalize()}: {m.name} {format_si(m.ops_per_second, 'op/s')}."
@@ -219,7 +225,7 @@ def _squares(products: Products) -> dict[str, Any]:
     )
 
 
-def _whole(whole: Mark) -> dict[str, Any]:
+def _whole(whole: RooflinePoint) -> dict[str, Any]:
     x, y = np.array([whole.intensity]), np.array([whole.ops_per_second])
     look = traces.marker("square-cross-open", 17, style.BLUE, 2)
     return traces.points(
@@ -227,7 +233,7 @@ def _whole(whole: Mark) -> dict[str, Any]:
     )
 
 
-def _marks(kind: str, marks: Sequence[Mark], hidden_at: float) -> dict[str, Any]:
+def _marks(kind: str, marks: Sequence[RooflinePoint], hidden_at: float) -> dict[str, Any]:
     """The "published" or the "measured" marks; without any, one that is hidden at some rate."""
     marks = _chains(marks)
     colour = style.PROVENANCE[kind][1]
@@ -253,27 +259,27 @@ def _marks(kind: str, marks: Sequence[Mark], hidden_at: float) -> dict[str, Any]
     )
 
 
-def _words(marks: Sequence[Mark]) -> list[str]:
+def _words(marks: Sequence[RooflinePoint]) -> list[str]:
     """What stands beside the marks: of those whose names begin alike ("fp32, …") only beside the last."""
     heads = [_head(mark) for mark in marks]
     return [f" {head} " if head not in heads[i + 1 :] else "" for i, head in enumerate(heads)]
 
 
-def _head(mark: Mark) -> str:
+def _head(mark: RooflinePoint) -> str:
     return mark.name.split(",")[0]
 
 
-def _chains(marks: Sequence[Mark]) -> list[Mark]:
+def _chains(marks: Sequence[RooflinePoint]) -> list[RooflinePoint]:
     """The marks with a gap wherever a name begins otherwise, so that a line joins those that belong together."""
-    result: list[Mark] = []
+    result: list[RooflinePoint] = []
     for mark in marks:
         if result and _head(result[-1]) != _head(mark):
-            result.append(Mark("", np.nan, np.nan))
+            result.append(RooflinePoint("", np.nan, np.nan))
         result.append(mark)
     return result
 
 
-def _places(kind: str, marks: Sequence[Mark]) -> np.ndarray:
+def _places(kind: str, marks: Sequence[RooflinePoint]) -> np.ndarray:
     """Where words stand: measured ones beside their dots; a third name above, where int8 is as fast as bf16."""
     last = {_head(mark): mark.ops_per_second for mark in marks if mark.name}
     heads = list(last)

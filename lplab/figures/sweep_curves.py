@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import plotly.graph_objects as go
 
 from lplab.figures import style
-from lplab.figures.scaling import ScalingCurve, scaling
+from lplab.figures.cluster_scaling import ScalingCurve, scaling
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from lplab.figures.verdict_rows import figure_html, legend_html
 
 if TYPE_CHECKING:
-    from lplab.claims import CheckResult, Claim, Stored, Verdict
+    from lplab.claims import CheckResult, Claim, ClaimVerdict, Stored
 
 WORDS = 80  # of a card as plain text, at most
 CONFIRMED = ("✓ so it is", "✗ not so")
@@ -118,7 +118,7 @@ def verdict_card(*claim_ids: str, folder: str | Path | None = None) -> VerdictCa
     return VerdictCards(chosen, tuple(claims.stored(claim, folder) for claim in chosen))
 
 
-def _ours(claim: Claim, numbers: Stored, verdict: Verdict) -> str:
+def _ours(claim: Claim, numbers: Stored, verdict: ClaimVerdict) -> str:
     if verdict.findings:
         return claim.measured(numbers.results(claim))
     return claim.untestable or f"not yet: {verdict.missing} of {len(claim.keys())} measurements are missing"
@@ -170,7 +170,7 @@ def _we(claim: Claim) -> str:
     return "We computed" if claim.modelled else "We measured"
 
 
-def _in_front(claim: Claim, numbers: Stored, verdict: Verdict) -> list[str]:
+def _in_front(claim: Claim, numbers: Stored, verdict: ClaimVerdict) -> list[str]:
     """Our side of a card: numbers in the unit of the published ones, or the rows of the figure, or else a sentence."""
     if verdict.findings and claim.ours_beside:
         return parts_of(claim.ours_beside(numbers.results(claim)))
@@ -219,7 +219,7 @@ def _figures_html(claim: Claim, numbers: Stored, *, whole: bool = False) -> str:
     return "".join(figure_html(d, rows, ours) for d, rows in drawn) + legend_html(ours, published, over)
 
 
-def _folded_html(claim: Claim, numbers: Stored, verdict: Verdict) -> str:
+def _folded_html(claim: Claim, numbers: Stored, verdict: ClaimVerdict) -> str:
     source = numbers.provenance_of(claim)
     parts = [
         ("They report, and how we know it:", _list_html((*parts_of(claim.published), claim.where))),

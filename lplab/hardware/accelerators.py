@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lplab.hardware import tables
+from lplab.hardware import csv_tables
 from lplab.hardware.chip import PEAKS, QUANTITIES, Accelerator, from_row
 from lplab.hardware.local_machine import load_machine
 from lplab.lookup import lookup
@@ -37,7 +37,7 @@ __all__ = [
 
 @cache
 def _table() -> Mapping[str, Accelerator]:
-    return _read_csv(tables.folder() / "accelerators.csv")
+    return _read_csv(csv_tables.folder() / "accelerators.csv")
 
 
 def names() -> list[str]:
@@ -80,7 +80,7 @@ def load(path: str | Path) -> dict[str, Accelerator]:
     path = Path(path)
     if path.suffix.lower() == ".json":
         try:
-            content = json.loads(tables.text_of(path))
+            content = json.loads(csv_tables.text_of(path))
         except json.JSONDecodeError as problem:
             raise ValueError(f"{path.name} is no JSON: {problem}") from None
         found = content if isinstance(content, list) else [content]
@@ -89,7 +89,7 @@ def load(path: str | Path) -> dict[str, Accelerator]:
 
 
 def _read_csv(path: Path) -> dict[str, Accelerator]:
-    return _chips(path.name, enumerate(tables.read(path, ("name",)), 1), "row")
+    return _chips(path.name, enumerate(csv_tables.read(path, ("name",)), 1), "row")
 
 
 def _chips(file: str, found: Any, word: str) -> dict[str, Accelerator]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from lplab.hardware.graded import SourcedValue, sources
+from lplab.hardware.sourced_value import SourcedValue, sources
 from lplab.lookup import canonical_name
 
 PEAKS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4", "fp4", "int2")

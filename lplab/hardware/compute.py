@@ -23,7 +23,7 @@ from lplab.hardware.accelerators import Accelerator
 from lplab.hardware.layer_times import LayerTimes
 from lplab.hardware.precisions import Precision
 from lplab.hardware.workloads import Gemms, Workload
-from lplab.hardware.workloads.layer import PASSES, checked_batch
+from lplab.hardware.workloads.workload import PASSES, checked_batch
 
 SIXTEEN_BIT_PEAKS = ("fp16", "bf16")
 """Peaks for layers that stay in 16 bits."""

@@ -10,7 +10,7 @@ import numpy as np
 from lplab.hardware.accelerators import Accelerator
 from lplab.hardware.precisions import Precision
 from lplab.hardware.workloads import Workload
-from lplab.hardware.workloads.layer import PASSES
+from lplab.hardware.workloads.workload import PASSES
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,12 +6,12 @@ from itertools import compress
 
 import numpy as np
 
-from lplab.hardware.collectives import checked_ranks
-from lplab.hardware.links import Floats
+from lplab.hardware.network.all_reduce_algorithms import checked_ranks
+from lplab.hardware.network.links import Floats
 from lplab.hardware.precisions import Precision
 from lplab.hardware.traffic import Traffic
 from lplab.hardware.workloads import Workload
-from lplab.hardware.workloads.layer import checked_batch
+from lplab.hardware.workloads.workload import checked_batch
 
 OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}
 """Numbers that an optimizer keeps for each weight."""

@@ -144,12 +144,12 @@ class MacCost:
 
     @property
     def joules(self) -> float:
-        """Energy of both."""
+        """Energy of the multiplication and the addition, in joules."""
         return self.multiply_joules + self.add_joules
 
     @property
     def um2(self) -> float:
-        """Area of both."""
+        """Area of the multiplier and the adder, in µm²."""
         return self.multiply_um2 + self.add_um2
 
 
@@ -175,6 +175,48 @@ def mac(format: Any, accumulator: Any = "fp32") -> MacCost:
         area_um2(significand, bits, kind),
         add_area_um2(sum_bits, sum_kind),
     )
+
+
+@dataclass(frozen=True)
+class MacEnergy:
+    """Energy of one multiply-add, 45 nm, in joules, without the energy of moving its operands."""
+
+    name: str
+    label: str
+    multiply_joules: float
+    add_joules: float
+
+    @property
+    def joules(self) -> float:
+        """Energy of the multiplication and the addition, in joules."""
+        return self.multiply_joules + self.add_joules
+
+
+_FLOATS = {"bf16": (8, 16), "fp8_143": (4, 8), "fp8_152": (3, 8), "radix4_fp4": (1, 4)}  # significand, bits
+_LABELS = {"fp8_143": "FP8 1-4-3", "fp8_152": "FP8 1-5-2", "radix4_fp4": "FP4 radix 4"}  # sign, exponent, fraction
+
+
+@cache
+def macs() -> dict[str, MacEnergy]:
+    """Multiply-adds by the names of their operand and accumulator, such as "fp16+fp32".
+
+    The energies are those of Horowitz's table; widths that the table lacks follow :func:`energy_joules`.
+
+    >>> round(macs()["fp16+fp32"].joules * 1e12, 2), round(macs()["fp8_143+fp32"].joules * 1e12, 2)
+    (2.0, 1.25)
+    """
+    adds = {width: operation_costs.get(f"{width}_add").joules for width in ("fp32", "fp16", "int32", "int16")}
+    products = {name: energy_joules(*sizes) for name, sizes in _FLOATS.items()}
+    products |= {name: operation_costs.get(f"{name}_multiply").joules for name in ("fp32", "fp16", "int8")}
+    products["int4"] = energy_joules(4, 4, "int")
+    pairs = ["fp32+fp32", "fp16+fp32", "bf16+fp32", "fp8_143+fp32", "fp8_143+fp16", "fp8_152+fp16"]
+    pairs += ["radix4_fp4+fp16", "int8+int32", "int4+int32", "int4+int16"]
+    found = {}
+    for pair in pairs:
+        operand, accumulator = pair.split("+")
+        label = f"{_LABELS.get(operand, operand.upper())} + {accumulator.upper()}"
+        found[pair] = MacEnergy(pair, label, products[operand], adds[accumulator])
+    return found
 
 
 def significand_bits(format: Any) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 
-from lplab.hardware.tables import number, read
+from lplab.hardware.csv_tables import number, read
 from lplab.lookup import lookup
 
 _COLUMNS = ("operation", "label", "kind", "bits", "significand", "picojoules", "area_um2", "source", "grade")

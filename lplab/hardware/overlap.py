@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from lplab.checks import check_number, check_numbers
-from lplab.hardware.collectives import unwrap_scalar
-from lplab.hardware.links import Floats
+from lplab.hardware.network.all_reduce_algorithms import unwrap_scalar
+from lplab.hardware.network.links import Floats
 
 BUCKET_BYTES = 25 * 2**20  # of PyTorch's DistributedDataParallel
 

@@ -15,10 +15,10 @@ import numpy as np
 from lplab.compression import Compressor
 from lplab.hardware import memory, precisions, workloads
 from lplab.hardware.accelerators import Accelerator
-from lplab.hardware.cluster import Cluster
+from lplab.hardware.network.cluster import Cluster
 from lplab.hardware.overlap import BUCKET_BYTES
 from lplab.hardware.precisions import Precision
-from lplab.hardware.step import Design, Step, step
+from lplab.hardware.step import Design, StepTimes, step
 from lplab.hardware.timeline import Event, timeline
 from lplab.hardware.traffic import compressor_of
 from lplab.hardware.workloads import Workload
@@ -36,14 +36,14 @@ class Simulation:
         cluster: devices and network.
         batch: examples on each device in a step.
         overlap: how fast the network goes while devices compute, 0 to 1.
-        times: of every layer and bucket (:class:`lplab.hardware.step.Step` with a single point).
+        times: of every layer and bucket (:class:`lplab.hardware.step.StepTimes` with a single point).
     """
 
     design: Design
     cluster: Cluster
     batch: int
     overlap: float
-    times: Step = field(repr=False)
+    times: StepTimes = field(repr=False)
 
     @property
     def step_seconds(self) -> float:

@@ -14,15 +14,15 @@ from lplab.checks import check_fields
 from lplab.compression import Compressor
 from lplab.hardware import compute, precisions
 from lplab.hardware.accelerators import Accelerator
-from lplab.hardware.collectives import checked_ranks, checked_straggler
-from lplab.hardware.fabric import Fabric
-from lplab.hardware.links import Floats
 from lplab.hardware.memory import OPTIMIZERS
+from lplab.hardware.network.all_reduce_algorithms import checked_ranks, checked_straggler
+from lplab.hardware.network.fabric import Fabric
+from lplab.hardware.network.links import Floats
 from lplab.hardware.overlap import BUCKET_BYTES, buckets, exposed_seconds, ready_seconds
 from lplab.hardware.precisions import Precision
 from lplab.hardware.traffic import Traffic, traffic
 from lplab.hardware.workloads import Workload
-from lplab.hardware.workloads.layer import checked_batch
+from lplab.hardware.workloads.workload import checked_batch
 
 COMPRESS_PASSES = 5  # assumed: read gradient and residual, select, write the message and the new residual
 ADD_PASSES = 3  # adding a byte to another: two are read, one is written
@@ -92,14 +92,14 @@ class Design:
 
 
 @dataclass(frozen=True)
-class Step:
+class StepTimes:
     """The times of one step in seconds: [points] each, or [layers, points], [requests, buckets, points].
 
     Attributes:
         layer_forward, layer_backward: of each layer on the slowest device; backward with the compressor's work.
         layer_compress: of that, the compressor's work.
         bucket: of each layer, in the order of sending: [layers].
-        request_seconds: of each bucket's collectives, one after the other: "sum", "gather", "broadcast".
+        request_seconds: of each bucket's collectives, one after the other: "all_reduce", "gather", "broadcast".
         ready_seconds: when each bucket is complete, from the start of the backward pass: [buckets, points].
         exposed: time of the transfers after the end of the backward pass.
         update: of the weights.
@@ -157,7 +157,7 @@ def step(
     *,
     overlap: Floats = 1.0,
     straggler: Floats = 0.0,
-) -> Step:
+) -> StepTimes:
     """The times of a step, for one point or an array of them.
 
     Args:
@@ -179,13 +179,13 @@ def step(
     forward, backward = forward * slow, backward * slow + compress
     bucket = buckets(4.0 * _elements(design.workload), design.bucket_bytes)
     each = np.stack([np.bincount(bucket, weights=column) for column in sent.payload_bytes.T])[:, :, None]
-    names = ["reduce_scatter" if design.sharded and kind == "sum" else kind for kind in sent.kinds]
+    names = ["reduce_scatter" if design.sharded and kind == "all_reduce" else kind for kind in sent.kinds]
     requests = np.stack([_request(fabric, kind, nbytes, p, add) for kind, nbytes in zip(names, each, strict=True)])
     ready = ready_seconds(backward, bucket)
     exposed = exposed_seconds(ready, requests.sum(axis=0), ready[-1], overlap)
     updates = update / (p if design.sharded else np.ones_like(p))
     weights = fabric.seconds("all_gather", design.weight_bytes, p) if design.sharded else np.zeros_like(p)
-    return Step(forward, backward, compress, bucket, requests, ready, exposed, updates, weights, single)
+    return StepTimes(forward, backward, compress, bucket, requests, ready, exposed, updates, weights, single)
 
 
 def _compute(design: Design, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:

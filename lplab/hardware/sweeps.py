@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lplab.checks import check_number, check_numbers
-from lplab.hardware import accelerators, links, precisions, workloads
+from lplab.hardware import accelerators, precisions, workloads
 from lplab.hardware.accelerators import Accelerator
-from lplab.hardware.collectives import checked_ranks
-from lplab.hardware.fabric import Fabric
-from lplab.hardware.links import Link
 from lplab.hardware.memory import memory_bytes
+from lplab.hardware.network import links
+from lplab.hardware.network.all_reduce_algorithms import checked_ranks
+from lplab.hardware.network.fabric import Fabric
+from lplab.hardware.network.links import Link
 from lplab.hardware.overlap import BUCKET_BYTES
 from lplab.hardware.step import Design, step
 from lplab.hardware.traffic import compressor_of

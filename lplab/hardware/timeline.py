@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lplab.hardware.overlap import transfers
-from lplab.hardware.step import Step
+from lplab.hardware.step import StepTimes
 
 COMPUTE, NETWORK = "compute", "network"
 LANES = (COMPUTE, NETWORK)
 """Every device has two lanes: one computes, one sends."""
 KINDS = ("forward", "backward", "compress", "reduce", "gather", "broadcast", "update", "idle")
-_NAMES = {"sum": "reduce", "gather": "gather", "broadcast": "broadcast"}
+_NAMES = {"all_reduce": "reduce", "gather": "gather", "broadcast": "broadcast"}
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Event:
 
 
 def timeline(
-    times: Step,
+    times: StepTimes,
     layers: Sequence[str],
     kinds: Sequence[str],
     *,
@@ -55,7 +55,7 @@ def timeline(
     Args:
         times: of the step, for a single point.
         layers: names of the layers, in the order of the forward pass.
-        kinds: of each bucket's collectives, in their order: "sum", "gather", "broadcast".
+        kinds: of each bucket's collectives, in their order: "all_reduce", "gather", "broadcast".
         devices: how many there are.
         shown: of how many to list the events, 1 or more; of all, if there are fewer.
         straggler: by how much the slowest device is slower.
@@ -84,7 +84,7 @@ def timeline(
     return tuple(replace(e, start_seconds=float(e.start_seconds), end_seconds=float(e.end_seconds)) for e in events)
 
 
-def _computing(times: Step, layers: Sequence[str], device: int, slow: float) -> Iterator[Event]:
+def _computing(times: StepTimes, layers: Sequence[str], device: int, slow: float) -> Iterator[Event]:
     """Forward and backward pass layer by layer, waiting, update; ``slow``: this device's time over the slowest's."""
     now = 0.0
     for name, seconds in zip(layers, times.layer_forward[:, 0], strict=True):
@@ -105,7 +105,7 @@ def _computing(times: Step, layers: Sequence[str], device: int, slow: float) -> 
         yield Event(device, COMPUTE, "idle", "waits for weights", now, times.total.item())
 
 
-def _network(times: Step, kinds: Sequence[str], overlap: float) -> Iterator[tuple[str, str, float, float]]:
+def _network(times: StepTimes, kinds: Sequence[str], overlap: float) -> Iterator[tuple[str, str, float, float]]:
     """Kind, what, start and end of every transfer; a bucket's collectives follow one another."""
     seconds, forward = times.request_seconds[:, :, 0], times.forward.item()
     starts, ends = transfers(times.ready_seconds[:, 0], seconds.sum(axis=0), times.ready_seconds[-1, 0], overlap)

@@ -21,7 +21,7 @@ def panel() -> widgets.BitPanel:
     return widgets.BitPanel(format=FORMAT, pattern=START)
 
 
-def flipped() -> figures.Table:
+def flipped() -> figures.DataTable:
     """What each of the eight bits of 1.5 changes when it alone is flipped.
 
     >>> flipped().columns["number"][:2]
@@ -30,7 +30,7 @@ def flipped() -> figures.Table:
     element = formats.get(FORMAT)
     codes = np.array([START] + [START ^ 1 << (7 - place) for place in range(8)])
     start, *numbers = element.decode(codes).tolist()
-    return figures.Table(
+    return figures.DataTable(
         {
             "bit": ["sign", *(f"exponent {n}" for n in range(1, 5)), *(f"mantissa {n}" for n in range(1, 4))],
             "number": numbers,
@@ -41,7 +41,7 @@ def flipped() -> figures.Table:
     )
 
 
-def rounded_million() -> figures.Table:
+def rounded_million() -> figures.DataTable:
     """How many different numbers a million random ones are, as they are and rounded to eight bits.
 
     >>> rounded_million().columns["different numbers"][0]
@@ -49,7 +49,7 @@ def rounded_million() -> figures.Table:
     """
     numbers = np.random.default_rng(2015).standard_normal(ELEMENTS)
     rounded = formats.get(FORMAT).quantize(numbers)
-    return figures.Table(
+    return figures.DataTable(
         {
             "tensor": ["as it is", "rounded to 8 bits"],
             "elements": [numbers.size, rounded.size],
@@ -69,7 +69,7 @@ def right_clip(x: float) -> float:
     return max(-128, min(127, x))
 
 
-def six_tests() -> figures.Table:
+def six_tests() -> figures.DataTable:
     """The colleague's six inputs, what the function gives for them, and what is right.
 
     >>> table = six_tests()
@@ -78,21 +78,21 @@ def six_tests() -> figures.Table:
     """
     clips: dict[str, Callable[[float], float]] = {"colleague's clip": colleague, "right": right_clip}
     values = {name: [float(clip(x)) for x in TRIED] for name, clip in clips.items()}
-    return figures.Table(
+    return figures.DataTable(
         {"input": [float(x) for x in TRIED], **values},
         caption="The colleague's six tests",
         formats=dict.fromkeys(("input", *values), "g"),
     )
 
 
-def what_checks_try() -> figures.Table:
+def what_checks_try() -> figures.DataTable:
     """How much the checks of two exercises try, and how many mistakes they are known to catch.
 
     >>> what_checks_try().columns["exercise"]
     ['00.1 Broken on purpose', '01.2 Round to nearest, ties to even']
     """
     some = [exercises.get(name) for name in ("00.1", "01.2")]
-    return figures.Table(
+    return figures.DataTable(
         {
             "exercise": [f"{exercise.id} {exercise.title}" for exercise in some],
             "examples": [len(exercise.examples) for exercise in some],

@@ -10,7 +10,7 @@ import numpy as np
 from lplab import datasets, figures, widgets
 from lplab import formats as F
 from lplab.exercises.lab01 import codes_between
-from lplab.figures.table import codebook_table_data
+from lplab.figures.codebook_table import codebook_table_data
 from lplab.figures.window import window
 from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
@@ -29,7 +29,7 @@ LAYER = "transformer/step1000/blocks.1.mlp.up"
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
-def codes_by_range() -> figures.Table:
+def codes_by_range() -> figures.DataTable:
     """What the 256 codes of E4M3 stand for, counted.
 
     >>> sum(codes_by_range().columns["codes"])
@@ -48,10 +48,10 @@ def codes_by_range() -> figures.Table:
         "what the code stands for": list(counts),
         "codes": [int(count) for count in counts.values()],
     }
-    return figures.Table(columns, caption="The 256 codes of E4M3")
+    return figures.DataTable(columns, caption="The 256 codes of E4M3")
 
 
-def ties() -> figures.Table:
+def ties() -> figures.DataTable:
     """Five numbers halfway between two neighbours of E4M3, and what three roundings make of them.
 
     >>> ties().rows()[0]
@@ -61,10 +61,12 @@ def ties() -> figures.Table:
     roundings = ("nearest_even", "nearest_away", "toward_zero")
     columns = {name.replace("_", " "): [float(E4M3.quantize(x, name)) for x in values] for name in roundings}
     shown = {name: _exact for name in ("value", *columns)}
-    return figures.Table({"value": list(values), **columns}, caption="Five ties, three ways to round", formats=shown)
+    return figures.DataTable(
+        {"value": list(values), **columns}, caption="Five ties, three ways to round", formats=shown
+    )
 
 
-def sixteen_bits() -> figures.Table:
+def sixteen_bits() -> figures.DataTable:
     """What three formats of sixteen bits do to all gradients that were captured late in two trainings."""
     rows = [(network, name, _effect_of(late_gradients(network), name)) for network in LATE for name in SIXTEEN]
     columns = {
@@ -76,7 +78,7 @@ def sixteen_bits() -> figures.Table:
         "octaves": [round(F.get(name).dynamic_range_octaves) for _, name, _ in rows],
     }
     caption = "Rounding error: norm of the error (root of the sum of squares), as a share of the norm of the tensor"
-    return figures.Table(columns, caption=caption, formats={"flushed to 0": percent, "rounding error": ".2%"})
+    return figures.DataTable(columns, caption=caption, formats={"flushed to 0": percent, "rounding error": ".2%"})
 
 
 @cache
@@ -91,7 +93,7 @@ def late_gradients(network: str) -> np.ndarray:
     return np.concatenate([tensors[name].ravel() for name in tensors.select(model=model, step=step, role="gradient")])
 
 
-def one_format_for_all() -> figures.Table:
+def one_format_for_all() -> figures.DataTable:
     """What eight bits do to four tensors of a Transformer, for three choices of range, precision and bias.
 
     >>> one_format_for_all().columns["format"]
@@ -109,10 +111,10 @@ def one_format_for_all() -> figures.Table:
     activation = tensors[f"{LAYER}/activation"]
     columns["MLP activation, saturated"] = [_effect_of(activation, fmt).saturated for fmt in choices.values()]
     formats = dict.fromkeys(list(columns)[1:], percent)
-    return figures.Table(columns, caption="One format for every tensor?", formats=formats)
+    return figures.DataTable(columns, caption="One format for every tensor?", formats=formats)
 
 
-def three_called_e4m3() -> figures.Table:
+def three_called_e4m3() -> figures.DataTable:
     """Three formats that are called E4M3: what differs.
 
     >>> three_called_e4m3().columns["largest"]
@@ -129,17 +131,17 @@ def three_called_e4m3() -> figures.Table:
         "−0 becomes": ["−0" if np.signbit(f.quantize(-0.0)) else "0" for f in found],
     }
     shown = dict.fromkeys(("largest", "smallest", "500 becomes"), _exact)
-    return figures.Table(columns, caption="Three formats called E4M3", formats=shown)
+    return figures.DataTable(columns, caption="Three formats called E4M3", formats=shown)
 
 
-def landmarks() -> figures.Table:
+def landmarks() -> figures.DataTable:
     """The codes of E4M3 that are worth knowing: both ends of each kind, and the special ones."""
     code, bits, value, kind, step = codebook_table_data(E4M3, limit=0).tolist()
     columns = {"code": code, "bits": bits, "value": value, "kind": kind, "step to the next": step}
-    return figures.Table(columns, caption="Landmarks among the codes of E4M3")
+    return figures.DataTable(columns, caption="Landmarks among the codes of E4M3")
 
 
-def stochastic_rounding() -> figures.Table:
+def stochastic_rounding() -> figures.DataTable:
     """The mean of 30,000 stochastic roundings of 1.09, for the three ways of P3109 to use N random bits.
 
     >>> stochastic_rounding().columns["random bits"]
@@ -153,10 +155,10 @@ def stochastic_rounding() -> figures.Table:
             for n in columns["random bits"]
         ]
     formats = dict.fromkeys(list(columns)[1:], ".4f")
-    return figures.Table(columns, caption="Stochastic rounding of 1.09, mean of 30,000", formats=formats)
+    return figures.DataTable(columns, caption="Stochastic rounding of 1.09, mean of 30,000", formats=formats)
 
 
-def numbers_of_the_text() -> figures.Table:
+def numbers_of_the_text() -> figures.DataTable:
     """The numbers that the text of the lab gives and no other table has."""
     values = E4M3.codebook()
     numbers = np.unique(values[np.isfinite(values)])
@@ -178,7 +180,7 @@ def numbers_of_the_text() -> figures.Table:
         "share that the best bias loses of the MLP gradient or of its activation": min(lost),
     }
     values_of = [float(value) for value in facts.values()]
-    return figures.Table({"what the text says": list(facts), "number": values_of}, formats={"number": ".5g"})
+    return figures.DataTable({"what the text says": list(facts), "number": values_of}, formats={"number": ".5g"})
 
 
 def _exact(value: float) -> str:

@@ -1,11 +1,10 @@
-"""Lab 02, Sixteen bits and a coin: its tables, its small figure, and the questions about its explorer."""
+"""Lab 02, Sixteen bits and a coin: its tables, and the questions about its explorer."""
 
 from __future__ import annotations
 
 from functools import cache
 
 import numpy as np
-import plotly.graph_objects as go
 
 from lplab import claims, figures, widgets
 from lplab.figures.training_error import error_text
@@ -19,7 +18,6 @@ from lplab.widgets.explorers.training_explorer import TrainingState
 
 ONE_FORMAT = "one format"  # the setting of the claim in which every number has the same 16 bits
 LEARNED = 10.0  # percent of wrong answers below which a training has learned
-TENTH, UPDATES = 0.1, 1000  # size of an update in steps, and how many of them
 
 
 @cache
@@ -38,14 +36,14 @@ def median(number: str, state: TrainingState) -> float:
     return stored().median(number, **state.point)
 
 
-def splits() -> figures.Table:
+def splits() -> figures.DataTable:
     """Three ways to split 16 bits between the step and the range.
 
     >>> splits().columns["step"]
     [0.015625, 0.0009765625, 6.103515625e-05]
     """
     formats = [FixedFormat(16 - bits, bits) for bits in (6, 10, 14)]
-    return figures.Table(
+    return figures.DataTable(
         {
             "format": [f"⟨{fmt.integer_bits}, {fmt.fraction_bits}⟩" for fmt in formats],
             "step": [fmt.smallest_subnormal for fmt in formats],
@@ -57,30 +55,7 @@ def splits() -> figures.Table:
     )
 
 
-def movement(rounding: str) -> np.ndarray:
-    """How far a weight of ⟨10, 6⟩ has moved after each of a thousand updates of a tenth of a step, in steps: [1000].
-
-    >>> float(movement("nearest_down")[-1])
-    0.0
-    """
-    fmt = FixedFormat(10, 6)
-    updates = np.full(UPDATES, TENTH * fmt.smallest_subnormal)
-    rounded = fmt.quantize(updates, rounding, seed=np.random.default_rng(2015))
-    return np.cumsum(rounded) / fmt.smallest_subnormal
-
-
-def small_updates() -> go.Figure:
-    """The weight under the coin, beside the exact sum of the updates; the title also says where nearest ends."""
-    coin, nearest = movement("stochastic"), movement("nearest_down")
-    count = np.arange(1, UPDATES + 1)
-    title = f"The coin moves the weight by {coin[-1]:.0f} steps, nearest by {nearest[-1]:.0f} (not drawn)"
-    fig = figures.running_sum(count, coin, TENTH * count, name="the coin", title=title, height=300)
-    alt = f"How far a weight has moved, update by update. {title}; the exact sum is {TENTH * UPDATES:.0f}."
-    meta = {**fig.layout.meta, "alt": alt}
-    return fig.update_layout(meta=meta, xaxis_title_text="updates", yaxis_title_text="moved (steps)")
-
-
-def errors() -> figures.Table:
+def errors() -> figures.DataTable:
     """What the rounding does to the training, for six lengths of the fraction: medians over five seeds.
 
     >>> errors().columns["nearest: wrong (%)"][1] > 50 > errors().columns["coin: wrong (%)"][1]
@@ -93,7 +68,7 @@ def errors() -> figures.Table:
         columns[f"{name}: wrong (%)"] = [median("test_error", state) for state in states]
         columns[f"{name}: weights moved"] = [median("updates_made", state) for state in states]
     columns["outputs saturated"] = [median("outputs_saturated", state) for state in states]
-    return figures.Table(
+    return figures.DataTable(
         columns,
         caption="Wrong answers, weights that move in one step, and outputs that saturate (with the coin).",
         formats={
@@ -104,7 +79,7 @@ def errors() -> figures.Table:
     )
 
 
-def ties() -> figures.Table:
+def ties() -> figures.DataTable:
     """Three roundings with ties that are rare, and with the gradient rounded first, where ties are frequent.
 
     >>> ties().columns["rounding"][1]
@@ -113,7 +88,7 @@ def ties() -> figures.Table:
     rules = {"nearest (ties to even)": "nearest_even", "floor(x + ½)": "nearest_up", "coin": "stochastic"}
     settings = {"update rounded once": "wide outputs", "gradient rounded first": "gradient first"}
     states = [TrainingState(s, rule=r, fraction_bits=8) for s in settings.values() for r in rules.values()]
-    return figures.Table(
+    return figures.DataTable(
         {
             "arithmetic": [name for name in settings for _ in rules],
             "rounding": [*rules, *rules],
@@ -137,7 +112,7 @@ def one_draw(x: np.ndarray, fraction_bits: int, rng: np.random.Generator) -> np.
     return (low + (rng.random() < steps - low)) * 2.0**-fraction_bits
 
 
-def trained_now(epochs: int = 10) -> figures.Table:
+def trained_now(epochs: int = 10) -> figures.DataTable:
     """Three short trainings at 6 fraction bits that run when this is called, seed 0.
 
     >>> trained_now(1).columns["rounding"]
@@ -149,7 +124,7 @@ def trained_now(epochs: int = 10) -> figures.Table:
         "one draw for the whole array": one_draw,
     }
     runs = [train_fixed_point(FixedPointConfig(6, rounding=rule, epochs=epochs)) for rule in rules.values()]
-    return figures.Table(
+    return figures.DataTable(
         {
             "rounding": list(rules),
             "wrong (%)": [run.test_error for run in runs],

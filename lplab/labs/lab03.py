@@ -51,7 +51,7 @@ def power(exponent: int) -> str:
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 
-def three_gradients() -> figures.Table:
+def three_gradients() -> figures.DataTable:
     """Three gradients, multiplied by a loss scale, rounded to float16, and divided by the scale again.
 
     >>> three_gradients().columns["scale 1"][2]
@@ -62,7 +62,7 @@ def three_gradients() -> figures.Table:
     names = {"scale 1": 0, f"scale {power(8)}": 8, f"scale {power(24)}": 24}
     for name, k in names.items():
         columns[name] = [float(fp16.quantize(g * 2.0**k)) / 2.0**k for g in gradients]
-    return figures.Table(
+    return figures.DataTable(
         columns,
         caption="What is left of a gradient after scaling, rounding to float16, and dividing by the scale",
         formats=dict.fromkeys(names, _rounded_gradient),
@@ -80,7 +80,7 @@ def _rounded_gradient(value: float) -> str:
     return f"{Decimal(f'{value:.4g}'):f}"
 
 
-def lost_scores() -> figures.Table:
+def lost_scores() -> figures.DataTable:
     """The share of the attention scores' gradients, last block, that float16 makes zero: by step and loss scale.
 
     >>> [round(share, 3) for share in lost_scores().columns["no scale"]]
@@ -91,21 +91,21 @@ def lost_scores() -> figures.Table:
     columns: dict[str, Sequence[Any]] = {"step": [f"{step:,}" for step in steps]}
     for name, k in names.items():
         columns[name] = [outcomes(SCORES, step, k).lost for step in steps]
-    return figures.Table(
+    return figures.DataTable(
         columns,
         caption="Gradients of the attention scores in the last block: the share that float16 makes zero",
         formats=dict.fromkeys(names, ".1%"),
     )
 
 
-def lost_length() -> figures.Table:
+def lost_length() -> figures.DataTable:
     """How many gradients of two layers float16 makes zero, and how much of the gradient's length goes with them.
 
     >>> round(lost_length().columns["of the length"][0], 4)
     0.0037
     """
     rows = [(layer, k, outcomes(layer, LAST_STEP, k)) for layer in (SCORES, "head") for k in (0, -4, -8)]
-    return figures.Table(
+    return figures.DataTable(
         {
             "layer": [label_of(layer) for layer, _, _ in rows],
             "gradients": ["as they are" if k == 0 else f"{2**-k} times smaller" for _, k, _ in rows],
@@ -118,7 +118,7 @@ def lost_length() -> figures.Table:
     )
 
 
-def lost_updates() -> figures.Table:
+def lost_updates() -> figures.DataTable:
     """The share of a residual net's updates that leave a 16-bit weight where it was, at three moments of a training.
 
     Weights and gradients are recorded ones. The learning rate is 0.05, as in that training.
@@ -128,7 +128,7 @@ def lost_updates() -> figures.Table:
     """
     stored = captured()
     steps, names = stored.steps_of("resnet"), ("fp16", "bf16")
-    return figures.Table(
+    return figures.DataTable(
         {"step": steps} | {name: [_lost_share(stored, step, F.get(name)) for step in steps] for name in names},
         caption="Updates that leave a 16-bit weight where it was, in a recorded training of a residual network",
         formats=dict.fromkeys(names, ".1%"),
@@ -146,7 +146,7 @@ def _lost_share(stored: Any, step: int, fmt: Any) -> float:
     return lost / total
 
 
-def formats_without_scale() -> figures.Table:
+def formats_without_scale() -> figures.DataTable:
     """What five formats make of all gradients after 1,000 steps without a loss scale.
 
     >>> formats_without_scale().columns["to zero"][1]
@@ -161,7 +161,7 @@ def formats_without_scale() -> figures.Table:
     }
     shares = np.array([outcomes(None, LAST_STEP, fmt=name).shares for name in names])
     parts = ("to zero", "subnormal", "normal", "overflow")
-    return figures.Table(
+    return figures.DataTable(
         {"format": list(names.values())} | {part: shares[:, i].tolist() for i, part in enumerate(parts)},
         caption="All gradients of the Transformer after 1,000 steps, without a loss scale",
         formats=dict.fromkeys(parts, ".1%"),

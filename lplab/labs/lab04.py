@@ -9,7 +9,7 @@ import numpy as np
 
 from lplab import claims, datasets, figures, quantizers
 from lplab.claims.papers import pact_2018
-from lplab.figures import Table
+from lplab.figures import DataTable
 from lplab.figures.clip_bits import share
 from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedQuestion
@@ -36,19 +36,19 @@ def activations() -> Magnitudes:
 # ---- worked examples -------------------------------------------------------------------------------------------------
 
 
-def some_activations() -> Table:
+def some_activations() -> DataTable:
     """Five of the activations, and the nearest of four levels up to the largest of them."""
     x = _near((0.4, 1.0, 1.2, 3.02, 4.05))
     level = activations().largest * upper_levels(GRID)
     nearest = level[np.abs(x[:, None] - level).argmin(axis=1)]
-    return Table(
+    return DataTable(
         {"activation": x, "nearest level": nearest, "off by": np.abs(x - nearest)},
         caption="Five of the 8,192 activations",
         formats={"activation": ".2f", "nearest level": ".2f", "off by": ".2f"},
     )
 
 
-def two_clips() -> Table:
+def two_clips() -> DataTable:
     """Three activations on four levels up to the largest activation, and on four levels up to 2.5."""
     x = _near((1.0, 2.0, 4.05))
     columns = {"activation": x}
@@ -56,7 +56,7 @@ def two_clips() -> Table:
         level = clip * upper_levels(GRID)
         nearest = level[np.abs(x[:, None] - level).argmin(axis=1)]
         columns |= {f"levels {name}": nearest, f"off by, {name}": np.abs(x - nearest)}
-    return Table(
+    return DataTable(
         columns, caption="Three activations under a wide and a narrow clip", formats=dict.fromkeys(columns, ".2f")
     )
 
@@ -79,14 +79,7 @@ def narrow_levels() -> Any:
     return four_levels(NARROW)
 
 
-def price() -> Any:
-    """The two errors of two bits against the clip, without any rule."""
-    x = activations()
-    title = f"The sum of both errors is least with α = {x.best_clip(GRID):.2f}"
-    return figures.clip_error(x, NARROW, GRID, title=title, height=300)
-
-
-def clip_table() -> Table:
+def clip_table() -> DataTable:
     """For some numbers of bits: the best clip, and the error there, at the largest activation and at 99.9 %."""
     analysis = explorer().analysis(explorer().position.changed(tensor=ACTIVATIONS))
     bits = (2, 3, 4, 6, 8)
@@ -95,7 +88,7 @@ def clip_table() -> Table:
     columns["of the largest"] = np.array(columns["best clip"]) / analysis.magnitudes.largest
     for name, rule in (("error there", "least error"), ("error at the largest", "max |x|")):
         columns[name] = [analysis.errors[rule][b - 2] for b in bits]
-    return Table(
+    return DataTable(
         columns,
         caption="The best clip for the activations. Errors are in percent of the power.",
         formats={"best clip": ".2f", "of the largest": ".0%", "error there": ".3%", "error at the largest": ".3%"},
@@ -105,7 +98,7 @@ def clip_table() -> Table:
 # ---- a staircase that trains -----------------------------------------------------------------------------------------
 
 
-def staircase_training() -> Table:
+def staircase_training() -> DataTable:
     """One weight on the levels 0, ⅓, ⅔, 1 should make y = 0.4: with the true slope of the staircase, and with 1."""
     rows = []
     for name, slope in (("true slope, 0", 0.0), ("slope 1, by definition", 1.0)):
@@ -117,14 +110,14 @@ def staircase_training() -> Table:
         late = np.array(seen[500:])
         rows.append((name, w, late.min(), late.max(), late.mean()))
     heads = ("slope of the staircase", "w at the end", "smallest y", "largest y", "mean of y")
-    return Table(
+    return DataTable(
         dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True)),
         caption="One weight that should make y = 0.4: y in the last 500 of 1,000 steps",
         formats=dict.fromkeys(heads[1:], ".2f"),
     )
 
 
-def decay_table() -> Table:
+def decay_table() -> DataTable:
     """The decay λ that brings PACT's clip to the best one, and what the rounding error alone asks for."""
     x, bits = activations(), (2, 3, 4)
     best = [x.best_clip(2 ** (b + 1) - 1) for b in bits]
@@ -133,7 +126,7 @@ def decay_table() -> Table:
         float(((x.sorted > 0) & (x.sorted < a)).mean() / (12 * (2**b - 1) ** 2))
         for a, b in zip(best, bits, strict=True)
     ]
-    return Table(
+    return DataTable(
         {
             "bits": bits,
             "best clip": best,
@@ -149,7 +142,7 @@ def decay_table() -> Table:
 # ---- two averages of the weights -------------------------------------------------------------------------------------
 
 
-def two_averages() -> Table:
+def two_averages() -> DataTable:
     """Six distributions: root mean square and best clip for four levels, both over the mean magnitude."""
     samples = {name: distributions.magnitudes(name, 4000) for name in distributions.QUANTILES}
     rows = sorted(
@@ -158,17 +151,17 @@ def two_averages() -> Table:
     ratio, clip, names = zip(*rows, strict=True)
     found = sawb_fit.fit(4)
     line = [found.c1 * r - found.c2 for r in ratio]
-    return Table(
+    return DataTable(
         {"weights like": names, "rms / mean": ratio, "best clip / mean": clip, "on the line": line},
         caption=f"Six distributions. The line is {found.c1:.2f} · rms / mean − {found.c2:.2f}.",
         formats={"rms / mean": ".2f", "best clip / mean": ".2f", "on the line": ".2f"},
     )
 
 
-def sawb_coefficients() -> Table:
+def sawb_coefficients() -> DataTable:
     """Our coefficients of SAWB beside the published ones, and how far the line misses the worst distribution."""
     fits = [sawb_fit.fit(levels) for levels in (4, 15, 32)]
-    return Table(
+    return DataTable(
         {
             "levels": [fit.levels for fit in fits],
             "c1": [fit.c1 for fit in fits],
@@ -181,12 +174,12 @@ def sawb_coefficients() -> Table:
     )
 
 
-def four_bit_rows() -> Table:
+def four_bit_rows() -> DataTable:
     """SAWB at 4 bits with three sets of levels: the squared error of real weights."""
     w = datasets.captured()["transformer/step1000/blocks.0.attention.qkv/weight"]
     rows = {"403": "−7 … 7", "403_16": "−8 … 7", "4bit": "16 levels without a zero"}
     rests = [quantizers.Sawb(row=name).quantize(w) - w for name in rows]
-    return Table(
+    return DataTable(
         {
             "levels": list(rows.values()),
             "in the published code": list(rows),

@@ -9,7 +9,7 @@ import numpy as np
 
 from lplab import arithmetic, claims, figures, widgets
 from lplab import formats as F
-from lplab.claims.framework.claim import Results
+from lplab.claims.framework.results import Results
 from lplab.claims.papers.wang_2018 import CHUNKS, COUNT, FORMAT, numbers
 from lplab.claims.papers.wang_2018_chunks import ONE_SIGN, best, best_of_each_seed, curve
 from lplab.exercises.lab05.best_chunk import best_chunk
@@ -41,7 +41,7 @@ def stored_of(name: str) -> Results:
     return claims.stored(claim).results(claim)
 
 
-def sums_by_chunk() -> figures.Table:
+def sums_by_chunk() -> figures.DataTable:
     """The sum for every listed chunk, its largest error over five seeds, and the bound of the error."""
     columns: dict[str, list[Any]] = {
         "numbers in a chunk": list(LISTED_CHUNKS),
@@ -50,7 +50,7 @@ def sums_by_chunk() -> figures.Table:
         "bound": [bound(chunk) for chunk in LISTED_CHUNKS],
     }
     formats = {"sum (first of five runs)": ",.0f", "largest error of five runs": ".2%", "bound": ",.0%"}
-    return figures.Table(columns, caption="65,536 numbers of mean 1, summed in 1-6-9", formats=formats)
+    return figures.DataTable(columns, caption="65,536 numbers of mean 1, summed in 1-6-9", formats=formats)
 
 
 def bound(chunk: int, count: int = COUNT) -> float:
@@ -73,7 +73,7 @@ def error_figure() -> Any:
     return figures.chunk_error(CHUNKS, errors, name="Sum of 65,536", names=("one run", ""))
 
 
-def exact_products() -> figures.Table:
+def exact_products() -> figures.DataTable:
     """How many products of two positive numbers of FP8 1-5-2 are numbers of 1-6-9.
 
     >>> exact_products().columns["exact in 1-6-9"]
@@ -88,10 +88,10 @@ def exact_products() -> figures.Table:
         "how many": [int((~small).sum()), int(small.sum())],
         "exact in 1-6-9": [int((exact & ~small).sum()), int((exact & small).sum())],
     }
-    return figures.Table(columns, caption="Are products of FP8 numbers exact in the register?")
+    return figures.DataTable(columns, caption="Are products of FP8 numbers exact in the register?")
 
 
-def updated_weights() -> figures.Table:
+def updated_weights() -> figures.DataTable:
     """Weights of 1 after 3,000 updates of 0.01, in two formats, rounded to nearest and with a coin."""
     columns: dict[str, list[Any]] = {"format of the weight": [], "rounding": [], "mean weight": [], "scatter": []}
     for name, label in (("e5m2", "FP8 1-5-2"), (FORMAT, "1-6-9")):
@@ -103,10 +103,10 @@ def updated_weights() -> figures.Table:
             for column, value in zip(columns.values(), row, strict=True):
                 column.append(value)
     caption = f"{UPDATES:,} updates of {UPDATE} to {WEIGHTS} weights of 1; all should end at 31"
-    return figures.Table(columns, caption=caption, formats={"mean weight": ".2f", "scatter": ".2f"})
+    return figures.DataTable(columns, caption=caption, formats={"mean weight": ".2f", "scatter": ".2f"})
 
 
-def wider_registers() -> figures.Table:
+def wider_registers() -> figures.DataTable:
     """The sum in registers of more and more mantissa bits, without chunks and with chunks of 64."""
     x, bits = numbers(), (7, 9, 11, 13, 15)
     columns: dict[str, list[Any]] = {"mantissa bits": list(bits)}
@@ -114,10 +114,10 @@ def wider_registers() -> figures.Table:
         sums = [float(arithmetic.sum(x, F.FloatFormat(6, m), chunk=chunk)) for m in bits]
         columns |= {label: sums, f"error, {label}": [abs(made / float(x.sum()) - 1) for made in sums]}
     formats = {name: ".2%" if name.startswith("error") else ",.0f" for name in list(columns)[1:]}
-    return figures.Table(columns, caption="The same 65,536 numbers in wider registers", formats=formats)
+    return figures.DataTable(columns, caption="The same 65,536 numbers in wider registers", formats=formats)
 
 
-def ways_to_sum() -> figures.Table:
+def ways_to_sum() -> figures.DataTable:
     """Five ways to sum the same numbers in 1-6-9, and what each of them needs."""
     x = numbers()
     sums = {
@@ -134,10 +134,10 @@ def ways_to_sum() -> figures.Table:
         "what it needs": [needs for _, needs in sums.values()],
     }
     caption = f"The true sum is {x.sum():,.0f}"
-    return figures.Table(columns, caption=caption, formats={"sum": ",.0f", "error": ".2%"})
+    return figures.DataTable(columns, caption=caption, formats={"sum": ",.0f", "error": ".2%"})
 
 
-def equal_numbers() -> figures.Table:
+def equal_numbers() -> figures.DataTable:
     """Where sums of equal numbers stop in 1-6-9, and after how many additions.
 
     >>> equal_numbers().columns["stops at"]
@@ -151,10 +151,10 @@ def equal_numbers() -> figures.Table:
             total, count = after, count + 1
         columns["stops at"].append(total)
         columns["after additions"].append(count)
-    return figures.Table(columns, caption="Sums of equal numbers in 1-6-9", formats={"stops at": ",.0f"})
+    return figures.DataTable(columns, caption="Sums of equal numbers in 1-6-9", formats={"stops at": ",.0f"})
 
 
-def facts() -> figures.Table:
+def facts() -> figures.DataTable:
     """The numbers that the text of the lab gives and that stand in no table.
 
     >>> facts().rows()[3]
@@ -184,7 +184,7 @@ def facts() -> figures.Table:
         "weight gradient without signs: chunk with the least error": best(curve(gradient, ONE_SIGN)),
     }
     columns: dict[str, list[Any]] = {"what": list(rows), "number": list(rows.values())}
-    return figures.Table(columns, caption="What the text says in numbers", formats={"number": ",.6g"})
+    return figures.DataTable(columns, caption="What the text says in numbers", formats={"number": ",.6g"})
 
 
 def measure_one_seed() -> widgets.LiveRun:

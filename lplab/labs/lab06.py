@@ -11,7 +11,7 @@ import numpy as np
 from lplab import claims, datasets, figures, widgets
 from lplab import formats as F
 from lplab.exercises.lab06 import delayed_table
-from lplab.figures import Table
+from lplab.figures import DataTable
 from lplab.figures.plane import group_medians
 from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
@@ -156,10 +156,10 @@ def guided_explorer() -> GuidedExplorer:
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
-def two_formats() -> Table:
+def two_formats() -> DataTable:
     """Range and precision of the two formats of 2019."""
     each = [F.get(name) for name in ("hfp8_forward", "hfp8_backward")]
-    return Table(
+    return DataTable(
         {
             "format": [NAMES[f.name] for f in each],
             "smallest": [f.smallest_subnormal for f in each],
@@ -173,13 +173,13 @@ def two_formats() -> Table:
     )
 
 
-def what_you_saw() -> Table:
+def what_you_saw() -> DataTable:
     """Weight, activation and gradient of one layer in four formats, without a scale."""
     stored = datasets.captured()
     each = {
         name: [figures.tensor_statistics(stored[f"{LAYER}/{role}"], name) for role in plane.GROUPS] for name in NAMES
     }
-    return Table(
+    return DataTable(
         {
             "format": [NAMES[name] for name in each],
             **{
@@ -192,14 +192,14 @@ def what_you_saw() -> Table:
     )
 
 
-def gradients() -> Table:
+def gradients() -> DataTable:
     """The gradients of all layers in 1-4-3, without a scale."""
     each = [
         (plane.label_of(name.rpartition("/")[0]), figures.tensor_statistics(tensor, "hfp8_forward"))
         for name, tensor in plane.tensors("Transformer").items()
         if name.endswith("/gradient")
     ]
-    return Table(
+    return DataTable(
         {
             "gradient of": [label for label, _ in each],
             "to zero": [numbers.flushed for _, numbers in each],
@@ -210,11 +210,11 @@ def gradients() -> Table:
     )
 
 
-def delayed() -> Table:
+def delayed() -> DataTable:
     """Delayed scaling over 400 recorded steps, for some histories and margins."""
     rows = delayed_table(lengths=(1, 16, 64), margins=(0, 1))
     lengths, margins, clipped, _, unused = zip(*rows, strict=True)
-    return Table(
+    return DataTable(
         {
             "history (steps)": lengths,
             "margin (octaves)": margins,
@@ -232,10 +232,10 @@ def numbers_of(name: str) -> set[float]:
     return set(values[np.isfinite(values)].tolist())
 
 
-def three_formats() -> Table:
+def three_formats() -> DataTable:
     """1-4-3 of 2019 beside E4M3 of 2022: how many numbers, and what becomes of a small and of a large one."""
     names = ("hfp8_forward", "e4m3fn")
-    return Table(
+    return DataTable(
         {
             "format": [NAMES[name] for name in names],
             "bias": [F.get(name).bias for name in names],
@@ -249,7 +249,7 @@ def three_formats() -> Table:
     )
 
 
-def facts() -> Table:
+def facts() -> DataTable:
     """The other numbers that the text of the lab gives, each computed."""
     stored, fine = datasets.captured(), F.get("hfp8_forward")
     tensors = plane.tensors("Transformer").items()
@@ -288,7 +288,7 @@ def facts() -> Table:
         "loss of three recipes (bits), the worst": f"{max(losses[n].max() for n in list(losses)[:3]):.2f}",
         "loss of 1-4-3 for gradients, the best": f"{losses['1-4-3 gradients, no scale'].min():.2f}",
     }
-    return Table({"what": list(known), "value": list(known.values())}, caption="Numbers of the text.")
+    return DataTable({"what": list(known), "value": list(known.values())}, caption="Numbers of the text.")
 
 
 @needing("torch")

@@ -48,21 +48,21 @@ def effects(grid: str, scale: int | str) -> tuple[GridEffect, ...]:
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
-def seven_sizes() -> figures.Table:
+def seven_sizes() -> figures.DataTable:
     """What powers of two and powers of four make of six numbers.
 
     >>> seven_sizes().columns["powers of four"][3]
     4.0
     """
     values = (0.01, 0.3, 2.4, 2.6, 30.0, 100.0)
-    return figures.Table(
+    return figures.DataTable(
         {"number": list(values), "powers of two": _rounded(values, TWO), "powers of four": _rounded(values, FOUR)},
         caption="Six numbers in four bits",
         formats=dict.fromkeys(("number", "powers of two", "powers of four"), "g"),
     )
 
 
-def two_phases() -> figures.Table:
+def two_phases() -> figures.DataTable:
     """What the even and the odd phase of radix-4 FP4 make of four numbers, and the mean of both.
 
     >>> two_phases().rows()[2]
@@ -71,14 +71,14 @@ def two_phases() -> figures.Table:
     values = (0.7, 2.4, 2.6, 12.0)
     even, odd = _rounded(values, FOUR), _rounded(values, ODD)
     columns = {"number": list(values), "even phase": even, "odd phase": odd, "mean": _rounded(values, BOTH)}
-    return figures.Table(columns, caption="Four numbers, rounded twice", formats=dict.fromkeys(columns, "g"))
+    return figures.DataTable(columns, caption="Four numbers, rounded twice", formats=dict.fromkeys(columns, "g"))
 
 
 def _rounded(values: tuple[float, ...], grid: str) -> list[float]:
     return [float(value) for value in GRADIENT_GRIDS[grid].quantize(np.array(values), 1.0)]
 
 
-def scales_and_grids() -> figures.Table:
+def scales_and_grids() -> figures.DataTable:
     """What radix 2 and radix 4 do to the gradients at several scales: share that becomes zero, error of a layer."""
     shown = [raised(f"2^{scale}") if scale != PER_LAYER else "one per layer" for scale in SCALES]
     columns: dict[str, list[Any]] = {"scale": shown}
@@ -86,10 +86,10 @@ def scales_and_grids() -> figures.Table:
         columns[f"{name}: become zero"] = [GridEffect.mean(effects(grid, scale)).zeroed for scale in SCALES]
         columns[f"{name}: worst layer off by"] = [max(e.error for e in effects(grid, scale)) for scale in SCALES]
     formats = dict.fromkeys(list(columns)[1:], ".0%")
-    return figures.Table(columns, caption="Seven layers of a Transformer after 50 steps", formats=formats)
+    return figures.DataTable(columns, caption="Seven layers of a Transformer after 50 steps", formats=formats)
 
 
-def errors_and_biases() -> figures.Table:
+def errors_and_biases() -> figures.DataTable:
     """Five ways to round, each layer with its own scale: error, bias and share that becomes zero, as means."""
     means = {grid: GridEffect.mean(effects(grid, PER_LAYER)) for grid in (FOUR, ODD, BOTH, TWO, LUQ)}
     columns: dict[str, list[Any]] = {
@@ -103,10 +103,12 @@ def errors_and_biases() -> figures.Table:
         "bias": lambda bias: signed_percent(round(bias, 2) + 0.0),
         "become zero": ".0%",
     }
-    return figures.Table(columns, caption="Each layer with a scale of its own, mean of seven layers", formats=formats)
+    return figures.DataTable(
+        columns, caption="Each layer with a scale of its own, mean of seven layers", formats=formats
+    )
 
 
-def throws() -> figures.Table:
+def throws() -> figures.DataTable:
     """The error of the mean of several stochastic roundings (LUQ) of one layer's gradient."""
     x = layers()[NOISY_LAYER]
     scale = first_scale(abs(x).max())
@@ -114,10 +116,10 @@ def throws() -> figures.Table:
     each = [GRADIENT_GRIDS[LUQ].quantize(x, scale, seed) for seed in range(max(counts))]
     errors = [float(np.linalg.norm(np.mean(each[:n], axis=0) - x) / np.linalg.norm(x)) for n in counts]
     columns: dict[str, list[Any]] = {"throws of the coin": list(counts), "error of their mean": errors}
-    return figures.Table(columns, caption=f"LUQ in {NOISY_LAYER}", formats={"error of their mean": ".0%"})
+    return figures.DataTable(columns, caption=f"LUQ in {NOISY_LAYER}", formats={"error of their mean": ".0%"})
 
 
-def scales_in_time() -> figures.Table:
+def scales_in_time() -> figures.DataTable:
     """The scales of all layers of a recorded training, as GradScale lets them follow the gradients.
 
     >>> scales_in_time().columns["smallest scale"][0]
@@ -127,7 +129,7 @@ def scales_in_time() -> figures.Table:
     logs = np.array([np.log2(scales) for scales in recorded_scales().values()])
     ends = [[_power(end(logs[:, step])) for step in steps] for end in (np.min, np.max)]
     columns: dict[str, list[Any]] = {"step": list(steps), "smallest scale": ends[0], "largest scale": ends[1]}
-    return figures.Table(columns, caption=f"The scales of {len(logs)} layers")
+    return figures.DataTable(columns, caption=f"The scales of {len(logs)} layers")
 
 
 def share_rounded_down(gradient: np.ndarray, grid: str) -> float:
@@ -343,7 +345,7 @@ def differences_of_the_cards() -> dict[str, float]:
 
 
 @needing("torch")
-def numbers_of_the_text() -> figures.Table:
+def numbers_of_the_text() -> figures.DataTable:
     """The numbers that the text of the lab gives and no other table has."""
     int4 = np.array(GRADIENT_GRIDS["int4"].values)
     last = [np.log2(scales[-1]) for scales in recorded_scales().values()]
@@ -384,4 +386,4 @@ def numbers_of_the_text() -> figures.Table:
         "farthest from 1 with LUQ": max(abs(gain - 1) for gain in gain_of("LUQ").values()),
     }
     values = [float(value) for value in facts.values()]
-    return figures.Table({"what the text says": list(facts), "number": values}, formats={"number": ".2f"})
+    return figures.DataTable({"what the text says": list(facts), "number": values}, formats={"number": ".2f"})

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lplab import claims, compression, figures
 from lplab.claims.papers.ddl_model import ddl_step
-from lplab.figures import Table
+from lplab.figures import DataTable
 from lplab.figures.device_timeline import milliseconds
 from lplab.hardware import Cluster, Simulation, network, simulate, sweep, workloads
 from lplab.labs.folded import Folded
@@ -43,12 +43,12 @@ def _slow(devices: int = 64, link: str = SLOW, **settings: Any) -> Simulation:
 # ---- the ring --------------------------------------------------------------------------------------------------------
 
 
-def ring_costs() -> Table:
+def ring_costs() -> DataTable:
     """What a ring costs on 10 Gb/s with 50 µs of latency, and what it costs to send everything to one device."""
     devices = (2, 8, 64, 1024)
     every = [network.sent_bytes("ring", n, GRADIENT) / 1e6 for n in devices]
     steps = [int(network.steps("ring", n)) for n in devices]
-    return Table(
+    return DataTable(
         {
             "devices": devices,
             "each sends (MB)": every,
@@ -91,11 +91,11 @@ def ddl_timeline() -> Any:
 # ---- what was seen ---------------------------------------------------------------------------------------------------
 
 
-def links_table() -> Table:
+def links_table() -> DataTable:
     """Three links and three sizes of cluster."""
     links = {"10 Gb/s, 50 µs": SLOW, "100 Gb/s, 50 µs": FAST, "100 Gb/s, 1,000 µs": "100Gb/s, 1000us"}
     found = [(name, n, _slow(n, link)) for name, link in links.items() for n in (8, 64, 1024)]
-    return Table(
+    return DataTable(
         {
             "link": [name for name, _, _ in found],
             "devices": [n for _, n, _ in found],
@@ -110,12 +110,12 @@ def links_table() -> Table:
     )
 
 
-def bits_table() -> Table:
+def bits_table() -> DataTable:
     """Fewer bits on 64 H100: the step, its sending, efficiency and throughput."""
     recipes = {"32 bits": "fp32", "16 bits": "bf16", "8 bits (2019)": "hfp8_2019"}
     cluster = Cluster("h100", 64, "100Gb/s, 10us")
     found = [simulate("resnet50", cluster, precision=name, batch=32, utilization=0.5) for name in recipes.values()]
-    return Table(
+    return DataTable(
         {
             "numbers": list(recipes),
             "step (ms)": [1e3 * step.step_seconds for step in found],
@@ -131,7 +131,7 @@ def bits_table() -> Table:
 # ---- going deeper ----------------------------------------------------------------------------------------------------
 
 
-def compressors_table() -> Table:
+def compressors_table() -> DataTable:
     """Every compressor of the library: what it sends, how messages meet, and its efficiency on V100."""
     names = [name for name in compression.names() if name in SENDS]
     found = {n: [_slow(n, compressor=name) for name in names] for n in (16, 64, 1024)}
@@ -143,7 +143,7 @@ def compressors_table() -> Table:
         "messages are": [kinds[i] for i in order],
         "each device sends": [SENDS[names[i]] for i in order],
     }
-    return Table(
+    return DataTable(
         columns,
         caption="Efficiency with compressed gradients over 10 Gb/s. Without a compressor it is 25 % on 1,024 devices.",
         formats=dict.fromkeys((f"on {n:,}" for n in found), ".1%"),
@@ -164,7 +164,7 @@ def compressor_curves() -> Any:
     return figures.sweep_curves(frame, title="Messages that are gathered do not scale (modelled)")
 
 
-def memory_table() -> Table:
+def memory_table() -> DataTable:
     """What one device of 64 holds, in MB, for some settings."""
     settings: dict[str, dict[str, Any]] = {
         "16 bits, batch 32": {},
@@ -178,19 +178,19 @@ def memory_table() -> Table:
     columns: dict[str, Any] = {"each device has": list(settings)}
     columns |= {part: [memory.get(part, 0.0) / 1e6 for memory in held] for part in parts}
     columns["all"] = [_slow(**each).memory_bytes / 1e6 for each in settings.values()]
-    return Table(
+    return DataTable(
         columns,
         caption="Memory of one of 64 devices, in MB (each number is rounded on its own)",
         formats=dict.fromkeys([*parts, "all"], ",.0f"),
     )
 
 
-def shared_table() -> Table:
+def shared_table() -> DataTable:
     """A shared update with weights in 8 and in 16 bits: bytes and seconds."""
     rows = [(name, shared) for name in ("hfp8_2019", "fp16_mixed") for shared in (False, True)]
     cluster = Cluster("h100", 16, "25Gb/s, 10us")
     found = [simulate("resnet50", cluster, precision=name, batch=32, sharded=shared) for name, shared in rows]
-    return Table(
+    return DataTable(
         {
             "weights travel in": ["8 bits" if name == "hfp8_2019" and shared else "16 bits" for name, shared in rows],
             "recipe": [{"hfp8_2019": "8 bits (2019)", "fp16_mixed": "16 bits"}[name] for name, _ in rows],

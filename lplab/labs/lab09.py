@@ -21,7 +21,7 @@ PERCENT = 0.01  # of all elements: the threshold of one for all layers
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
-def rates() -> figures.Table:
+def rates() -> figures.DataTable:
     """What each layer sends with bins of 50 and 500, and how many times smaller that is in four ways to count.
 
     >>> rates().columns["paper"][0] > rates().columns["wire, 64 learners"][0]
@@ -30,7 +30,7 @@ def rates() -> figures.Table:
     recorded = adacomp_recording()
     each = [recorded.history(layer) for layer in recorded.layers]
     counted, many = [c.compression_ratios() for c in each], [c.compression_ratios(learners=64) for c in each]
-    return figures.Table(
+    return figures.DataTable(
         {
             "layer": list(recorded.layers),
             "sent": [float(c.share.mean()) for c in each],
@@ -51,7 +51,7 @@ def rates() -> figures.Table:
     )
 
 
-def one_threshold() -> figures.Table:
+def one_threshold() -> figures.DataTable:
     """What each of six layers of a Transformer sends if the largest 1 % of their gradients are sent.
 
     >>> one_threshold().columns["sent"][1] < 0.01 < one_threshold().columns["sent"][-1]
@@ -62,7 +62,7 @@ def one_threshold() -> figures.Table:
     layers = {name.split("/")[2]: np.abs(captured[name]) for name in names}
     sizes = np.concatenate([layer.ravel() for layer in layers.values()])
     threshold = np.sort(sizes)[-int(len(sizes) * PERCENT)]
-    return figures.Table(
+    return figures.DataTable(
         {
             "layer": list(layers),
             "elements": [layer.size for layer in layers.values()],
@@ -74,7 +74,7 @@ def one_threshold() -> figures.Table:
 
 
 @cache
-def thresholds() -> figures.Table:
+def thresholds() -> figures.DataTable:
     """The same training with the soft and the hard threshold, with top-k, and without compression.
 
     >>> thresholds().columns["threshold"][-1]
@@ -102,10 +102,10 @@ def thresholds() -> figures.Table:
     heads = ("threshold", "one of … is sent", "agree", "training loss", "wrong")
     columns = {head: [row[i] for row in rows] for i, head in enumerate(heads)}
     caption = "240 steps: how much is sent, and how much of it agrees with the gradient of its step."
-    return figures.Table(columns, caption=caption, formats={"training loss": ".2f", "wrong": ".1%"})
+    return figures.DataTable(columns, caption=caption, formats={"training loss": ".2f", "wrong": ".1%"})
 
 
-def message_bits() -> figures.Table:
+def message_bits() -> figures.DataTable:
     """Bits an element of the convolution in three codes, for six lengths of a bin.
 
     >>> message_bits().columns["message"][0] > 5 * message_bits().columns["entropy"][0]
@@ -113,7 +113,7 @@ def message_bits() -> figures.Table:
     """
     bins = (1, 5, 20, 50, 100, 500)
     each = [adacomp_recording().history("convolution", bin) for bin in bins]
-    return figures.Table(
+    return figures.DataTable(
         {
             "bin": list(bins),
             "sent": [float(c.share.mean()) for c in each],
@@ -126,7 +126,7 @@ def message_bits() -> figures.Table:
     )
 
 
-def zipped() -> figures.Table:
+def zipped() -> figures.DataTable:
     """How many times smaller zlib makes real gradients.
 
     >>> all(1 < plain < 1.2 for plain in zipped().columns["zlib"])
@@ -141,7 +141,7 @@ def zipped() -> figures.Table:
         for name, value in zip(columns, (model, plain, shuffled), strict=True):
             columns[name].append(value)
     caption = "How many times smaller zlib makes gradients."
-    return figures.Table(columns, caption=caption, formats={"zlib": ".2f", "bytes shuffled": ".2f"})
+    return figures.DataTable(columns, caption=caption, formats={"zlib": ".2f", "bytes shuffled": ".2f"})
 
 
 # ---- the explorer ----------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedQuestion
 from lplab.labs.needing import needing
 from lplab.number_text import percent
-from lplab.recordings import LearnerRun, Setting, many_learners
+from lplab.recordings import LearnerRun, LearnerSetting, many_learners
 from lplab.widgets.explorers.learners_explorer import LearnersState
 
 if TYPE_CHECKING:
@@ -35,13 +35,15 @@ def recorded_run(
     >>> round(recorded_run("dense").test_error, 3)
     0.035
     """
-    return many_learners(Setting(compressor, learners, 1 if compressor == "dense" else chunk, beta, learning_rate))
+    return many_learners(
+        LearnerSetting(compressor, learners, 1 if compressor == "dense" else chunk, beta, learning_rate)
+    )
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 
-def sums_and_bytes() -> figures.Table:
+def sums_and_bytes() -> figures.DataTable:
     """What the sum of all messages holds, and what a learner sends, for 1 to 64 learners.
 
     >>> [round(share, 3) for share in sums_and_bytes().columns["own choices"]]
@@ -60,7 +62,7 @@ def sums_and_bytes() -> figures.Table:
         "ScaleCom sends": [run.sent_bytes for run in one],
         "no compression": dense,
     }
-    return figures.Table(
+    return figures.DataTable(
         {"learners": list(counts), **shares, **sent},
         caption="The share of the weights that the sum of all messages holds, and what a learner sends in a step "
         "(mean of the recorded steps, one element of 112 sent)",
@@ -68,14 +70,14 @@ def sums_and_bytes() -> figures.Table:
     )
 
 
-def choices() -> figures.Table:
+def choices() -> figures.DataTable:
     """How good own choices and the leader's choice are, with 64 learners.
 
     >>> [round(error, 3) for error in choices().columns["test error"]]
     [0.023, 0.02, 0.035]
     """
     own, one, dense = (recorded_run(kind) for kind in ("topk", "scalecom", "dense"))
-    return figures.Table(
+    return figures.DataTable(
         {
             "64 learners": ["own choices", "the leader's choice", "no compression"],
             "missed": [percent(float(run.missed.mean())) for run in (own, one)] + [""],
@@ -87,7 +89,7 @@ def choices() -> figures.Table:
     )
 
 
-def filters() -> figures.Table:
+def filters() -> figures.DataTable:
     """What the filter does to the residuals of 64 learners, and to the test error, at both learning rates.
 
     >>> [round(error, 3) for error in filters().columns["test error"]]
@@ -99,7 +101,7 @@ def filters() -> figures.Table:
         f"distance at step {step}": [float(run.cosine[list(run.steps).index(step)]) for run in runs]
         for step in (60, 120)
     }
-    return figures.Table(
+    return figures.DataTable(
         {"learning rate": [f"{rate:g}" for rate, _ in rows], "beta": [beta for _, beta in rows]}
         | distances
         | {"test error": [run.test_error for run in runs]},

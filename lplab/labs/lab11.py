@@ -35,7 +35,7 @@ def step_times(precision: str, fused: bool = False) -> LayerTimes:
     return compute.layer_times("resnet50", CHIP, precision, batch=BATCH, utilization="array", fused=fused)
 
 
-def speed_by_recipe() -> figures.Table:
+def speed_by_recipe() -> figures.DataTable:
     """Rate, speed and share of the peak of three recipes, with element-wise work and without."""
     names = ("bf16", "hfp8_2019", FOUR_BITS)
     plain, fused = ([step_times(name, fuse) for name in names] for fuse in (False, True))
@@ -47,14 +47,14 @@ def speed_by_recipe() -> figures.Table:
         "speed, fused": [float(fused[0].step_seconds / times.step_seconds) for times in fused],
     }
     formats: dict[str, Any] = {"rate": _times, "speed": _times, "share of the peak": ".0%", "speed, fused": _times}
-    return figures.Table(columns, caption="A step of ResNet-50 on 128 × 128 cells, beside 16 bits", formats=formats)
+    return figures.DataTable(columns, caption="A step of ResNet-50 on 128 × 128 cells, beside 16 bits", formats=formats)
 
 
 def _times(value: float) -> str:
     return f"{value:.0f} ×" if value == round(value) else f"{value:.2f} ×"
 
 
-def speedup_by_factor() -> figures.Table:
+def speedup_by_factor() -> figures.DataTable:
     """What products that are 2, 4 and 16 times as fast bring to the 16-bit step, and the bound, by Amdahl's law."""
     columns: dict[str, list[Any]] = {
         "element-wise work": ["in separate passes", "fused"],
@@ -72,10 +72,10 @@ def speedup_by_factor() -> figures.Table:
         for column, value in zip(list(columns.values())[1:], row, strict=True):
             column.append(value)
     formats: dict[str, Any] = dict.fromkeys(list(columns)[2:], _times) | {"products, share of the step": ".0%"}
-    return figures.Table(columns, caption="How many times as fast the 16-bit step would get", formats=formats)
+    return figures.DataTable(columns, caption="How many times as fast the 16-bit step would get", formats=formats)
 
 
-def multiplier_areas() -> figures.Table:
+def multiplier_areas() -> figures.DataTable:
     """How many times smaller than for FP16 a multiplier is, alone and with the adder behind it.
 
     >>> multiplier_areas().columns["bits of the significand"]
@@ -93,7 +93,7 @@ def multiplier_areas() -> figures.Table:
         "with a sum in 1-6-9": [wide.um2 / cost.um2 for cost in in_169],
     }
     formats: dict[str, Any] = dict.fromkeys(list(columns)[2:4], ".1f") | dict.fromkeys(list(columns)[4:], ".2f")
-    return figures.Table(
+    return figures.DataTable(
         columns, caption="How many times smaller than FP16 (its sum in FP32), by area", formats=formats
     )
 
@@ -104,7 +104,7 @@ def multiplier_figure() -> Any:
 
 
 @needing("torch")
-def real_steps() -> figures.Table:
+def real_steps() -> figures.DataTable:
     """Two small networks: a training step as modelled for this machine, and as timed now. It takes a few seconds."""
     import torch
 
@@ -123,10 +123,10 @@ def real_steps() -> figures.Table:
         columns["modelled (ms)"].append(1e3 * float(times.step_seconds))
         columns["measured (ms)"].append(1e3 * step_seconds(model, batch, repeats=3))
     formats = dict.fromkeys(list(columns)[1:], ".1f")
-    return figures.Table(columns, caption="A training step on this machine", formats=formats)
+    return figures.DataTable(columns, caption="A training step on this machine", formats=formats)
 
 
-def facts() -> figures.Table:
+def facts() -> figures.DataTable:
     """The numbers that the text of the lab gives and that stand in no table.
 
     >>> facts().rows()[0]
@@ -141,7 +141,7 @@ def facts() -> figures.Table:
         "RaPiD's peak": float(rapid.times.rates.max()) / 1e12,
     }
     columns: dict[str, list[Any]] = {"what": list(rows), "number": list(rows.values())}
-    return figures.Table(columns, caption="What the text says in numbers", formats={"number": ",.4g"})
+    return figures.DataTable(columns, caption="What the text says in numbers", formats={"number": ",.4g"})
 
 
 # ---- guided questions ------------------------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from lplab import figures, widgets
 from lplab.exercises.lab12.training_bill import GPT3, training_bill
-from lplab.figures import Table
-from lplab.hardware import footprint, workloads
-from lplab.hardware.footprint import gemm_joules, operations, runs
+from lplab.figures import DataTable
+from lplab.hardware import footprint, multiplier, operation_costs, workloads
+from lplab.hardware.footprint import gemm_joules, runs
 from lplab.hardware.footprint.step_energy import IDLE_SHARE
 from lplab.hardware.units import grouped
 from lplab.labs.folded import Folded
@@ -240,7 +240,7 @@ def guided_phones() -> GuidedExplorer:
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
-def what_you_saw() -> Table:
+def what_you_saw() -> DataTable:
     """Energy and time of a step at three precisions, with all bytes sent and with one in a hundred."""
     rows = [
         (bytes_sent, label, job.step(name))
@@ -248,7 +248,7 @@ def what_you_saw() -> Table:
         for label, name in bills.CLASSIC.items()
     ]
     plain = rows[0][2]
-    return Table(
+    return DataTable(
         {
             "numbers": [label for _, label, _ in rows],
             "bytes sent": [bytes_sent for bytes_sent, _, _ in rows],
@@ -261,7 +261,7 @@ def what_you_saw() -> Table:
     )
 
 
-def gpt3() -> Table:
+def gpt3() -> DataTable:
     """GPT-3's bill as published, from the published inputs, and from the layers of the network."""
     run, layers = runs.get("gpt3"), bills.JOBS["GPT-3, 10,000 V100"]
     modelled = footprint.bill_of(layers.total("fp16_mixed").kwh, pue=1.1, region="gpt3_site")
@@ -272,7 +272,7 @@ def gpt3() -> Table:
         "from published watts and days": (run.bill.kwh, run.bill.kilograms, days),
         "from the layers": (modelled.kwh, modelled.kilograms, layers.hours("fp16_mixed") / 24),
     }
-    return Table(
+    return DataTable(
         {
             "GPT-3": list(each),
             "days": [row[2] for row in each.values()],
@@ -284,7 +284,7 @@ def gpt3() -> Table:
     )
 
 
-def published() -> dict[str, runs.Run]:
+def published() -> dict[str, runs.TrainingRun]:
     """The published bills of the figure, without the corrected search, which exercise 12.3 finds."""
     return {name: run for name, run in runs.table().items() if name != "nas_2021"}
 
@@ -316,11 +316,11 @@ def search_corrected() -> widgets.LiveFigure:
     return widgets.LiveFigure(figures.corrections(list(search_kilograms().items()), published))
 
 
-def multiply_adds() -> Table:
+def multiply_adds() -> DataTable:
     """What a multiply-add costs, and how much of it is the adder."""
-    macs = list(operations.macs().values())
-    wide = operations.macs()["fp16+fp32"].joules
-    return Table(
+    macs = list(multiplier.macs().values())
+    wide = multiplier.macs()["fp16+fp32"].joules
+    return DataTable(
         {
             "product + sum": [mac.label for mac in macs],
             "energy (pJ)": [mac.joules * 1e12 for mac in macs],
@@ -332,14 +332,14 @@ def multiply_adds() -> Table:
     )
 
 
-def phones() -> Table:
+def phones() -> DataTable:
     """One client's round for two networks: bytes, joules, and the share of computing."""
     rows = [
         (network, wire, found)
         for network in (SMALL, LARGE)
         for wire, found in edge.rounds(EdgeState(network=network)).items()
     ]
-    return Table(
+    return DataTable(
         {
             "network": [network.partition(",")[0] for network, _, _ in rows],
             "messages": [wire for _, wire, _ in rows],
@@ -353,13 +353,17 @@ def phones() -> Table:
     )
 
 
-def facts() -> Table:
+def facts() -> DataTable:
     """The other numbers that the text of the lab gives, each computed."""
-    macs, dram, tonnes = operations.macs(), operations.get("dram"), [kg / 1000 for kg in search_kilograms().values()]
+    macs, dram, tonnes = (
+        multiplier.macs(),
+        operation_costs.get("dram"),
+        [kg / 1000 for kg in search_kilograms().values()],
+    )
     size = {"m": 1024, "n": 1024, "k": 1024, "operand_bits": 16, "result_bits": 16}
     prices = {"mac_joules": macs["fp16+fp32"].joules, "memory_joules_per_byte": dram.joules / (dram.bits / 8)}
     once, whole = (gemm_joules(**size, **prices, tile=tile) for tile in (1, 1024))  # type: ignore[arg-type]
-    multiplication, job = operations.get("fp32_multiply").joules, bills.JOBS["GPT-3, 10,000 V100"]
+    multiplication, job = operation_costs.get("fp32_multiply").joules, bills.JOBS["GPT-3, 10,000 V100"]
     by_layers, by_rule = workloads.get("gpt3").training_flops * job.examples, 6 * GPT3[0] * GPT3[1]
     known = {
         "one second at 200 W and two at 40 W (J)": f"{200 * 1 + 40 * 2}",
@@ -392,7 +396,7 @@ def facts() -> Table:
             )
         ),
     }
-    return Table({"what": list(known), "value": list(known.values())}, caption="Numbers of the text.")
+    return DataTable({"what": list(known), "value": list(known.values())}, caption="Numbers of the text.")
 
 
 def checked_numbers() -> Folded:

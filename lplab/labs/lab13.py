@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from lplab import widgets
-from lplab.exercises.lab13.rounding import mxfp4_format
-from lplab.figures import Table
+from lplab.exercises.lab13.rounding_fp4 import mxfp4_format
+from lplab.figures import DataTable
 from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
 from lplab.number_text import decibels, number, percent, signed_percent
@@ -153,7 +153,7 @@ def guided_explorer() -> GuidedExplorer:
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
-def four_numbers() -> Table:
+def four_numbers() -> DataTable:
     """The block of the text under two scales: divided, rounded, multiplied again."""
     x = np.array(EXAMPLE)
     columns: dict[str, Any] = {"number": list(EXAMPLE)}
@@ -161,14 +161,14 @@ def four_numbers() -> Table:
         scale = {"½": 0.5, "1": 1.0}[name]
         columns[f"divided by {name}"] = (x / scale).tolist()
         columns[f"becomes, scale {name}"] = (mxfp4_format(4, rule).quantize(x) + 0.0).tolist()
-    return Table(columns, caption="Four numbers in E2M1, with two scales.", formats=dict.fromkeys(columns, "g"))
+    return DataTable(columns, caption="Four numbers in E2M1, with two scales.", formats=dict.fromkeys(columns, "g"))
 
 
-def what_you_saw() -> Table:
+def what_you_saw() -> DataTable:
     """A gradient in five formats: bits a value, share that becomes zero, signal to noise."""
     states = {"E2M1, one scale": ScaleState(tensor="gradient", scale=FLOAT32)}
     states |= {name: ScaleState(tensor="gradient", **PRESETS[name]) for name in ("MXFP4", "NVFP4", "MXFP8", "DeepSeek")}
-    return Table(
+    return DataTable(
         {
             "format": list(states),
             "bits a value": [state.bits for state in states.values()],
@@ -180,7 +180,7 @@ def what_you_saw() -> Table:
     )
 
 
-def published() -> Table:
+def published() -> DataTable:
     """Who shares a scale in published formats, and the bits of a value with its share of that scale."""
     rows = (
         ("MXFP8 (2023)", "E4M3", "1×32", "E8M0 down"),
@@ -193,20 +193,20 @@ def published() -> Table:
     names, elements, shared, _ = zip(*rows, strict=True)
     bits = [ScaleState(element=element, shared=size, scale=scale).bits for _, element, size, scale in rows]
     formats = [row[-1].partition(" ")[0] for row in rows]
-    return Table(
+    return DataTable(
         {"format": names, "element": elements, "share a scale": shared, "scale": formats, "bits a value": bits},
         caption="Published formats: who shares a scale, and what it costs.",
         formats={"bits a value": ".3f"},
     )
 
 
-def hadamard_of_an_outlier() -> Table:
+def hadamard_of_an_outlier() -> DataTable:
     """A block with an outlier in E2M1, as it is and transformed: the outlier and one of its fifteen neighbours."""
     x, transform = np.array(OUTLIER), Hadamard(16)
     y = np.asarray(transform.apply(x))
     plain, rounded = (mxfp4_format(16, "rceil").quantize(each) for each in (x, y))
     back = np.asarray(transform.invert(rounded))
-    return Table(
+    return DataTable(
         {
             "": ["the outlier", "each of 15 neighbours"],
             "number": [x[0], x[1]],
@@ -220,7 +220,7 @@ def hadamard_of_an_outlier() -> Table:
     )
 
 
-def hadamard_gains() -> Table:
+def hadamard_gains() -> DataTable:
     """What the transform brings three tensors in MXFP4 and in NVFP4, in dB."""
     states = {
         tensor: [ScaleState(tensor=tensor, **PRESETS[name]) for name in ("MXFP4", "NVFP4")] for tensor in scales.TENSORS
@@ -229,7 +229,7 @@ def hadamard_gains() -> Table:
     for i, name in enumerate(("MXFP4", "NVFP4")):
         columns[f"{name} (dB)"] = [signal_to_noise(each[i]) for each in states.values()]
         columns[f"{name}, Hadamard"] = [signal_to_noise(each[i].changed(hadamard=True)) for each in states.values()]
-    return Table(
+    return DataTable(
         columns,
         caption="Signal to noise without and with a Hadamard transform of 16 numbers.",
         formats=dict.fromkeys(list(columns)[1:], ".1f"),
@@ -266,7 +266,7 @@ def where_the_rules_part() -> tuple[float, float]:
     return float(multiples[one_scale].max()), float(multiples[moved].min())
 
 
-def facts() -> Table:
+def facts() -> DataTable:
     """The other numbers that the text of the lab gives, each computed."""
     x = scales.matrix("gradient").astype(np.float64)
     largest, median = float(np.abs(x).max()), float(np.median(np.abs(x)))
@@ -301,7 +301,7 @@ def facts() -> Table:
             signal_to_noise(ScaleState(**PRESETS["NVFP4"]).changed(shared="16×16"))
         ),
     }
-    return Table({"what": list(known), "value": list(known.values())}, caption="Numbers of the text.")
+    return DataTable({"what": list(known), "value": list(known.values())}, caption="Numbers of the text.")
 
 
 def checked_numbers() -> Folded:

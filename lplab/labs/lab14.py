@@ -15,7 +15,7 @@ from lplab.exercises.lab14.one_weight import library_differences
 from lplab.exercises.lab14.slope import DRAWS, ROUNDINGS, roundings, slope_and_error
 from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
-from lplab.recordings.ingredients import (
+from lplab.recordings.ingredient_runs import (
     HELPERS,
     MXFP4_2025,
     MXFP8_2025,
@@ -42,7 +42,7 @@ RECIPES = {
 # ---- tables and figures ----------------------------------------------------------------------------------------------
 
 
-def gaps(recipes: dict[str, Ingredients], caption: str) -> figures.Table:
+def gaps(recipes: dict[str, Ingredients], caption: str) -> figures.DataTable:
     """The gaps of some recipes: test loss above float32's after the branch, mean and ends of the seeds, share of it."""
     recorded = ingredient_branches()
     found = [recorded.gap(chosen) for chosen in recipes.values()]
@@ -55,16 +55,16 @@ def gaps(recipes: dict[str, Ingredients], caption: str) -> figures.Table:
         "bits a number": [board.average_bits(chosen) for chosen in recipes.values()],
     }
     formats: dict[str, Any] = dict.fromkeys(list(columns)[1:4], bits_text)
-    return figures.Table(columns, caption, formats | {"share of float32's loss": ".1%", "bits a number": ".2f"})
+    return figures.DataTable(columns, caption, formats | {"share of float32's loss": ".1%", "bits a number": ".2f"})
 
 
-def recipes_compared() -> figures.Table:
+def recipes_compared() -> figures.DataTable:
     """The published recipes and the plain formats."""
     seeds = len(ingredient_branches().seeds)
     return gaps(RECIPES, f"Gaps at the end of the branch, test loss, mean and ends of {seeds} seeds")
 
 
-def one_pass() -> figures.Table:
+def one_pass() -> figures.DataTable:
     """Plain formats in both passes, in the forward pass alone, in the backward pass alone."""
     rows = {
         f"{label}, {where}": Ingredients(*passes)
@@ -78,7 +78,7 @@ def one_pass() -> figures.Table:
     return gaps(rows, "Gaps of plain formats in both passes, and in one pass with the other in BF16")
 
 
-def helpers_taken_out() -> figures.Table:
+def helpers_taken_out() -> figures.DataTable:
     """The recipe of NVFP4 with single helpers taken out, each beside the whole recipe, seed by seed."""
     recorded = ingredient_branches()
     found = {HELPERS[name]: recorded.gap(NVFP4_2025.without(name), NVFP4_2025) for name in NVFP4_2025.helpers}
@@ -89,7 +89,7 @@ def helpers_taken_out() -> figures.Table:
         "most": [float(gap.max()) for gap in found.values()],
     }
     formats = dict.fromkeys(list(columns)[1:], bits_text)
-    return figures.Table(
+    return figures.DataTable(
         columns, "NVFP4 (2025) with one helper taken out, against the whole recipe, mean and ends of the seeds", formats
     )
 
@@ -100,7 +100,7 @@ def within_noise(helper: str) -> bool:
     return bool(gap.min() < 0 < gap.max())
 
 
-def four_numbers() -> figures.Table:
+def four_numbers() -> figures.DataTable:
     """Two columns of four numbers, before and after the transform, and their products.
 
     >>> four_numbers().columns["transformed x"]
@@ -112,24 +112,24 @@ def four_numbers() -> figures.Table:
     products = (
         f"Four numbers of each operand. dy · x is {dy @ x:g}, and after both transforms {(signs @ dy) @ (signs @ x):g}."
     )
-    return figures.Table(
+    return figures.DataTable(
         {name: list(map(float, each)) for name, each in columns.items()}, products, dict.fromkeys(columns, "g")
     )
 
 
-def step_times() -> figures.Table:
+def step_times() -> figures.DataTable:
     """How many times as fast as in BF16 a modelled step of GPT-3 is, on chips with and without FP4."""
     columns: dict[str, list[Any]] = {"recipe": list(RECIPES)}
     for label, chip in board.CHIPS.items():
         wide = sum(board.parts_of(PLAIN["bf16"], chip).values())
         columns[label] = [wide / sum(board.parts_of(chosen, chip).values()) for chosen in RECIPES.values()]
     formats: dict[str, Any] = dict.fromkeys(board.CHIPS, "{:.2f} ×".format)
-    return figures.Table(
+    return figures.DataTable(
         columns, "How many times as fast as in BF16 a step of GPT-3 is, by the model of lab 11", formats
     )
 
 
-def slopes() -> figures.Table:
+def slopes() -> figures.DataTable:
     """Slope and error of the mean of 1, 8 and 32 roundings of a real gradient to MXFP4."""
     gradient, made = roundings()
     counts = (DRAWS[0], DRAWS[3], DRAWS[-1])
@@ -138,7 +138,7 @@ def slopes() -> figures.Table:
         both = [slope_and_error(gradient, made[name][:count]) for name in ROUNDINGS]
         columns[f"slope, {count} draws" if count > 1 else "slope, 1 draw"] = [float(slope) for slope, _ in both]
         columns[f"error, {count}" if count > 1 else "error, 1"] = [float(error) for _, error in both]
-    return figures.Table(
+    return figures.DataTable(
         columns,
         "Slope and error of the mean of several roundings of one real gradient to MXFP4",
         dict.fromkeys(list(columns)[1:], ".1%"),
@@ -151,7 +151,9 @@ def recipe_keys() -> Folded:
     rows = [(where, key, meaning) for where, keys in parts.items() for key, meaning in keys.items()]
     where, keys, meanings = map(list, zip(*rows, strict=True))
     caption = "What a recipe, the dictionary of an operand and the dictionary of blocks may say"
-    return Folded(figures.Table({"in": where, "key": keys, "meaning": meanings}, caption), line="All keys of a recipe")
+    return Folded(
+        figures.DataTable({"in": where, "key": keys, "meaning": meanings}, caption), line="All keys of a recipe"
+    )
 
 
 def branches_figure() -> go.Figure:
@@ -191,7 +193,7 @@ def live_branch(shown: Any) -> widgets.LiveBranch:
     """
     from lplab.claims import BranchPlan  # these load torch: not with the lab
     from lplab.claims.framework.models import branch_transformer
-    from lplab.training.recipe.ingredients import recipe_of
+    from lplab.training.recipe.ingredient_recipes import recipe_of
 
     recorded = ingredient_branches()
     return widgets.live_branch(
@@ -301,7 +303,7 @@ GUIDED = ((explorer, QUESTIONS),)
 # ---- what the tests compare ------------------------------------------------------------------------------------------
 
 
-def facts() -> figures.Table:
+def facts() -> figures.DataTable:
     """The numbers that the text of the lab gives and that stand in no table."""
     off, apart = library_errors(), next(iter(library_differences().values()))
     rows: dict[str, float] = {
@@ -313,7 +315,7 @@ def facts() -> figures.Table:
         "steps of a branch": float(ingredient_branches().steps),
     }
     columns: dict[str, list[Any]] = {"what": list(rows), "number": list(rows.values())}
-    return figures.Table(columns, "What the text says in numbers", {"number": ",.4g"})
+    return figures.DataTable(columns, "What the text says in numbers", {"number": ",.4g"})
 
 
 def checked_numbers() -> Folded:

@@ -4,11 +4,19 @@
 (400, (0, 50, 100))
 """
 
-from lplab.recordings.adacomp import AdaCompRecording, adacomp_recording
-from lplab.recordings.gradients import GradientMaxima, gradient_maxima, gradients_at
-from lplab.recordings.ingredients import IngredientBranches, Ingredients, ingredient_branches
-from lplab.recordings.learner_runs import BETAS, CHUNKS, LEARNERS, LEARNING_RATES, LearnerRun, Setting, many_learners
-from lplab.recordings.magnitudes import Magnitudes, Recording, recorded
+from lplab.recordings.adacomp_runs import AdaCompRecording, adacomp_recording
+from lplab.recordings.ingredient_runs import IngredientBranches, Ingredients, ingredient_branches
+from lplab.recordings.learner_runs import (
+    BETAS,
+    CHUNKS,
+    LEARNERS,
+    LEARNING_RATES,
+    LearnerRun,
+    LearnerSetting,
+    many_learners,
+)
+from lplab.recordings.magnitudes import MagnitudeCounts, Recording, recorded
+from lplab.recordings.recorded_gradients import GradientMaxima, gradient_maxima, gradients_at
 
 __all__ = [
     "BETAS",
@@ -20,9 +28,9 @@ __all__ = [
     "IngredientBranches",
     "Ingredients",
     "LearnerRun",
-    "Magnitudes",
+    "LearnerSetting",
+    "MagnitudeCounts",
     "Recording",
-    "Setting",
     "adacomp_recording",
     "gradient_maxima",
     "gradients_at",

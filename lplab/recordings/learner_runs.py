@@ -17,7 +17,7 @@ LEARNING_RATES = (0.1, 1.0)
 
 
 @dataclass(frozen=True)
-class Setting:
+class LearnerSetting:
     """One training of :func:`many_learners`.
 
     Attributes:
@@ -27,7 +27,7 @@ class Setting:
         beta: of ScaleCom's low-pass filter: 1, 0.5, 0.3 or 0.1.
         learning_rate: 0.1 or 1.
 
-    >>> Setting("scalecom", 8, 112).name
+    >>> LearnerSetting("scalecom", 8, 112).name
     'scalecom, 8 learners, 1 of 112, beta 1, rate 0.1'
     """
 
@@ -79,14 +79,15 @@ def _many_learners() -> tuple[dict[str, int], dict[str, np.ndarray]]:
     return names, columns
 
 
-def many_learners(setting: Setting) -> LearnerRun:
+def many_learners(setting: LearnerSetting) -> LearnerRun:
     """A small network on the digits, trained by 1 to 64 learners (``data/record_many_learners.py`` makes it again).
 
     Raises:
         ValueError: no such run.
 
-    >>> run = many_learners(Setting("scalecom", 64, 112))
-    >>> run.union[-1] == run.density[-1], many_learners(Setting("topk", 64, 112)).union[-1] > 20 * run.density[-1]
+    >>> run = many_learners(LearnerSetting("scalecom", 64, 112))
+    >>> topk = many_learners(LearnerSetting("topk", 64, 112))
+    >>> run.union[-1] == run.density[-1], topk.union[-1] > 20 * run.density[-1]
     (np.True_, np.True_)
     """
     names, columns = _many_learners()

@@ -28,7 +28,7 @@ _WRITTEN_BY = "recordings are .npz files, written by lplab train --record FILE o
 
 
 @dataclass(frozen=True, eq=False)
-class Magnitudes:
+class MagnitudeCounts:
     """Magnitudes of the elements of a tensor in one step.
 
     Attributes:
@@ -54,7 +54,7 @@ class Recording:
     Args:
         keys: step, layer and role of each record, in the order in which the tensors appeared.
         numbers: float64 [records, 8]: ``NUMBERS`` of each.
-        histograms: int64 [records, 160], see :class:`Magnitudes`.
+        histograms: int64 [records, 160], see :class:`MagnitudeCounts`.
         about: what was trained, and how, in a few words.
 
     Raises:
@@ -124,7 +124,7 @@ class Recording:
 
     # -- what was seen ----------------------------------------------------------------------------------------
 
-    def magnitudes(self, layer: str | None, role: str, step: int) -> Magnitudes:
+    def magnitudes(self, layer: str | None, role: str, step: int) -> MagnitudeCounts:
         """The magnitudes of one tensor in one step; of all layers together for ``layer=None``.
 
         A tensor that was met several times in a step (a layer that is used twice) counts as one.
@@ -147,7 +147,7 @@ class Recording:
         alive = np.maximum(1 - zero - odd, 1e-12)
         zeros = np.where(counts.sum(1) > 0, counts.sum(1) * zero / alive, 0)
         largest = numbers[:, NUMBERS.index("largest")]
-        return Magnitudes(counts.sum(0), round(float(zeros.sum())), float(largest.max(initial=0.0)))
+        return MagnitudeCounts(counts.sum(0), round(float(zeros.sum())), float(largest.max(initial=0.0)))
 
     def __repr__(self) -> str:
         what = f"{len(self.keys):,} records, steps {self.steps[0]} to {self.steps[-1]}"

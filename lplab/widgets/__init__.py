@@ -33,7 +33,7 @@ from .live.live_run import LiveRun
 from .live.live_trainers import LiveTrainers, live_trainers
 from .live.loss_scale_training import train_with_scale
 from .mechanisms import Mechanism, MechanismView, mechanism
-from .prediction import Outcome, Prediction
+from .prediction import GuessOutcome, Prediction
 from .veil import Veil
 
 ExplorerState, ResidueExplorer, live_residues = FormatState, ResidualExplorer, live_adacomp  # their earlier names
@@ -48,6 +48,7 @@ __all__ = [
     "FormatExplorer",
     "FormatState",
     "FourBitExplorer",
+    "GuessOutcome",
     "IngredientExplorer",
     "LearnersExplorer",
     "LiveBranch",
@@ -57,7 +58,6 @@ __all__ = [
     "LiveTrainers",
     "Mechanism",
     "MechanismView",
-    "Outcome",
     "PlaneExplorer",
     "Prediction",
     "RangeExplorer",

@@ -12,18 +12,18 @@ from lplab import figures
 from lplab.figures.lazy_figure import as_dicts
 
 from .controls import ControlGroup, line, set_text, show_errors, table
-from .fields import Choice, Slider, State, Steps, preset_of
+from .fields import Choice, ExplorerState, Slider, Steps, preset_of
 from .live.live_figure import LiveFigure, single_redraw
 
 
 class Explorer(ipywidgets.VBox):
     """Controls beside figures. A subclass declares its state, the order on the page, its figures and its sentence.
 
-    An explorer is one module: a frozen `State` whose fields have controls, a function that draws a state, one that says
-    it in a sentence, and a subclass with `state_class`, `side`, `_figures` and `_summary`. Its name in
+    An explorer is one module: a frozen `ExplorerState` whose fields have controls, a function that draws a state, one
+    that says it in a sentence, and a subclass with `state_class`, `side`, `_figures` and `_summary`. Its name in
     ``lplab/widgets/__init__.py`` brings it to notebooks, and to the tests of all explorers. Where options depend on
     more than the state, it overrides `_options`; where a control shows something else than a field,
-    `_control_values`; where other fields follow a change, `State.changed`.
+    `_control_values`; where other fields follow a change, `ExplorerState.changed`.
 
     Args:
         **position: fields of the state; Reset returns to them.
@@ -34,7 +34,7 @@ class Explorer(ipywidgets.VBox):
 
     position = traitlets.Any(help="The state: the value of every control.")
 
-    state_class: ClassVar[type[State]]
+    state_class: ClassVar[type[ExplorerState]]
     side: ClassVar[Mapping[str, Sequence[str]]]  # headings, and what stands below each: fields, "presets" or "table"
     preset_fields: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # names, and the fields that each sets
     no_preset: ClassVar[str] = ""  # where presets are a list instead of buttons: its entry for all other states

@@ -76,9 +76,9 @@ class Choice:
             default that of the state.
         css: a CSS class of the widget.
 
-    >>> Choice("way", {"mobile": "lte", "at home": "wifi"}).check("radio", "wifi", State())
+    >>> Choice("way", {"mobile": "lte", "at home": "wifi"}).check("radio", "wifi", ExplorerState())
     'wifi'
-    >>> Choice("way", ("lte", "wifi")).check("radio", "5g", State())
+    >>> Choice("way", ("lte", "wifi")).check("radio", "5g", ExplorerState())
     Traceback (most recent call last):
     ...
     ValueError: unknown radio '5g'; allowed: lte, wifi
@@ -162,19 +162,19 @@ Control = Slider | Choice | Checkbox
 
 
 def control(default: Any, by: Control) -> Any:
-    """A field of a `State`: its first value, and the control that sets it."""
+    """A field of an `ExplorerState`: its first value, and the control that sets it."""
     return field(default=default, metadata={"control": by})
 
 
 @dataclass(frozen=True)
-class State:
+class ExplorerState:
     """The base of explorers' states: a frozen dataclass whose fields are checked by their controls.
 
     Raises:
         ValueError: a value that is not allowed.
 
     >>> @dataclass(frozen=True)
-    ... class Walk(State):
+    ... class Walk(ExplorerState):
     ...     days: int = control(3, Slider("days", 1, 9))
     ...     place: str = control("hills", Choice("place", ["hills", "coast"]))
     >>> Walk(place="moon")
@@ -199,7 +199,7 @@ class State:
     def every_field(cls, **some: Any) -> dict[str, Any]:
         """All fields with their defaults, but for those given: a preset that leaves nothing as it was.
 
-        >>> State.every_field()
+        >>> ExplorerState.every_field()
         {}
         """
         return {each.name: each.default for each in fields(cls)} | some
@@ -220,10 +220,10 @@ class State:
         raise NotImplementedError
 
 
-def preset_of(state: State, presets: Mapping[str, Mapping[str, Any]], otherwise: str = "") -> str:
+def preset_of(state: ExplorerState, presets: Mapping[str, Mapping[str, Any]], otherwise: str = "") -> str:
     """The first preset whose fields the state has.
 
-    >>> preset_of(State(), {"all": {}})
+    >>> preset_of(ExplorerState(), {"all": {}})
     'all'
     """
     return next(

@@ -16,7 +16,7 @@ from .typed_value import format_value, parse_number
 
 
 @dataclass(frozen=True)
-class Outcome:
+class GuessOutcome:
     """A guess and the truth, once the guess is locked: text for a choice, a number otherwise."""
 
     guess: str | float
@@ -33,9 +33,9 @@ class Outcome:
     def sentence(self) -> str:
         """Return guess and truth as text.
 
-        >>> Outcome("half of them", "almost all").sentence()
+        >>> GuessOutcome("half of them", "almost all").sentence()
         'You said: half of them. It is: almost all.'
-        >>> Outcome(12.0, 6.0, "%").sentence()
+        >>> GuessOutcome(12.0, 6.0, "%").sentence()
         'You said 12 %. It is 6 %: you were 2 times too high.'
         """
         if isinstance(self.guess, str) or isinstance(self.truth, str):
@@ -85,14 +85,14 @@ class Prediction(ipywidgets.VBox):
     >>> prediction = Prediction("How many codes of e4m3fn are NaN?", answer=2)
     >>> prediction.lock("12")
     >>> prediction.outcome
-    Outcome(guess=12.0, truth=2.0, unit='')
+    GuessOutcome(guess=12.0, truth=2.0, unit='')
     >>> Prediction("How many codes of e4m3fn are NaN?", answer=2, guess=12).figure.alt
     'You said 12; it is 2, less by a factor of 6, on a logarithmic axis.'
     >>> prediction.lock("2"), prediction.outcome.guess
     (None, 12.0)
     """
 
-    outcome = traitlets.Instance(Outcome, allow_none=True, help="Guess and truth, once the guess is locked.")
+    outcome = traitlets.Instance(GuessOutcome, allow_none=True, help="Guess and truth, once the guess is locked.")
     is_revealed = traitlets.Bool(False, help="Whether the truth is shown: after a guess, or without one.")
 
     def __init__(
@@ -183,7 +183,7 @@ class Prediction(ipywidgets.VBox):
             self._reveal(value)
 
     def _reveal(self, value: str | float) -> None:
-        outcome = Outcome(value, self._truth(), self.unit)
+        outcome = GuessOutcome(value, self._truth(), self.unit)
         drawn = guess_and_truth(value, outcome.truth, choices=self.choices or (), unit=self.unit)
         self.figure = LiveFigure(drawn)
         self.result.remove_class("lp-error")

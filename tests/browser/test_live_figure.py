@@ -225,7 +225,7 @@ def test_hatched_bars_that_come_back_keep_their_colour(notebook):
     notebook.python("setattr(later, 'children', [])")
 
 
-TABLE = """'<div style="width:300px">' + figures.Table(
+TABLE = """'<div style="width:300px">' + figures.DataTable(
     {f'column {k}': [1000 * k] for k in range(12)}, 'A caption ' * 12
 )._repr_html_() + '</div>'"""
 FRAME = """() => {

@@ -13,10 +13,24 @@ import numpy as np
 import pytest
 
 from lplab import arithmetic
+from lplab import formats as F
 from lplab.compression import AdaComp, exchange
 from lplab.exercises.lab08.ring import contributions, ring_messages
 from lplab.hardware import systolic
-from lplab.widgets.mechanisms import MECHANISMS, beads, bin, cells, octaves, register
+from lplab.quantizers import GRADIENT_GRIDS
+from lplab.widgets.mechanisms import (
+    MECHANISMS,
+    beads,
+    bin,
+    cells,
+    clip,
+    coins,
+    ladder,
+    octaves,
+    rectangle,
+    register,
+    shared_scale,
+)
 from tests.browser import mechanism_pages
 from tests.kinds import slow
 from tests.widgets.mechanisms.test_cells import simulated as simulated_array
@@ -47,11 +61,32 @@ RECORD = """one => {
 # ---- what the library says: of a place, what was looked up and the state ---------------------------------------------
 
 
+def check_ladder(now: dict[str, Any], state: dict[str, Any]) -> None:
+    size = 2.0 ** (state["place"] / ladder.PARTS)
+    expected = [
+        float(GRADIENT_GRIDS[f"radix4_{name}"].quantize(np.array(size), 1.0)) for name in ("even", "odd", "mean")
+    ]
+    assert now["size"] == pytest.approx(size) and [now["even"], now["odd"], now["mean"]] == expected
+    assert now["errors"] == pytest.approx([value / size - 1 for value in expected])
+
+
 def check_octaves(now: dict[str, Any], state: dict[str, Any]) -> None:
     value = float((octaves.E4M3 if state["subnormals"] else octaves.WITHOUT).quantize(state["x"]))
     assert now["value"] == value
     assert int(now["bits"], 2) == int(octaves.E4M3.encode(value))
     assert now["octave"]["low"] <= value < now["octave"]["high"]
+
+
+def check_rectangle(now: dict[str, Any], state: dict[str, Any]) -> None:
+    windows = [state, *([state["own"]] if state["own"] else [])]
+    formats = [rectangle.number_format(each["exponent"], each["top"]) for each in windows]
+    for shown, fmt in zip(now["windows"], formats, strict=True):
+        assert 2.0 ** shown["high"] == pytest.approx(fmt.max) and 2.0 ** (shown["low"] + 1) == fmt.smallest_subnormal
+        assert shown["error"] == 2.0 ** -(fmt.mantissa_bits + 1)
+    of_rows = [formats[0], formats[0], formats[-1]]
+    for shown, fmt, x in zip(now["rows"], of_rows, rectangle.tensors().values(), strict=True):
+        assert shown["zero"] == pytest.approx(np.mean(fmt.quantize(x) == 0), abs=1e-6)
+        assert shown["saturated"] == pytest.approx(np.mean(np.abs(x) > fmt.max), abs=1e-6)
 
 
 def check_register(now: dict[str, Any], state: dict[str, Any]) -> None:
@@ -86,6 +121,42 @@ def check_ring(now: dict[str, Any], state: dict[str, Any]) -> None:
     assert now["table"] == counts.tolist() and now["whole"] == np.sum(counts == devices)
     assert now["grown"] == counts[step % devices, 0]
     assert now["sent"] == pytest.approx(len(messages) / devices / devices)  # each message is a part of the gradient
+
+
+def check_clip(now: dict[str, Any], state: dict[str, Any]) -> None:
+    x, levels = clip.activations(), clip.levels_of(state["bits"])
+    alpha = x.largest * state["place"] / clip.PLACES
+    errors = x.errors([alpha], levels)
+    assert now["clip"] == pytest.approx(alpha) and now["beyond"] == x.share_beyond(alpha)
+    assert now["levels"] == pytest.approx((np.arange(2 ** state["bits"]) / (2 ** state["bits"] - 1) * alpha).tolist())
+    expected = [float(part[0]) / x.power for part in (errors.rounding, errors.clipping, errors.total)]
+    assert [now["rounding"], now["clipping"], now["total"]] == pytest.approx(expected)
+    totals = x.errors(x.largest * np.arange(clip.LOWEST, clip.PLACES + 1) / clip.PLACES, levels).total
+    assert now["isBest"] == (state["place"] == clip.LOWEST + np.argmin(totals))
+
+
+def check_coins(now: dict[str, Any], state: dict[str, Any]) -> None:
+    update, rng = coins.UPDATES[state["size"]], np.random.default_rng(2015)
+    nearest, weights = np.zeros(1), np.zeros(coins.WEIGHTS)
+    for _ in range(now["step"]):
+        nearest = coins.FORMAT.quantize(nearest + update * coins.EPS, "nearest_down")
+        weights = coins.FORMAT.quantize(weights + update * coins.EPS, "stochastic", seed=rng)
+    assert now["update"] == update and [now["nearest"]] == (nearest / coins.EPS).tolist()
+    assert now["coins"] == (weights / coins.EPS).tolist() and now["moved"] == np.count_nonzero(weights)
+    assert now["mean"] == pytest.approx(weights.mean() / coins.EPS)
+
+
+def check_shared_scale(now: dict[str, Any], state: dict[str, Any]) -> None:
+    cut, rule = state["cut"], shared_scale.RULES[state["rule"]]
+    x = np.array(now["sizes"])
+    assert x[shared_scale.OUTLIER] == shared_scale.STEP * (state["place"] + 1)
+    fmt = F.BlockFormat(F.get("e2m1"), block_size=8, scale_rule=rule)
+    assert now["rounded"] == [value for part in np.split(x, [cut]) if part.size for value in fmt.quantize(part)]
+    assert now["zeros"] == now["rounded"].count(0) and now["bits"] == 4 + 8 * (1 + (cut > 0)) / 8
+    one = {"floor": lambda m: np.floor(np.log2(m)) - 2, "rceil": lambda m: np.ceil(np.log2(m / 6))}[rule]
+    assert now["scales"] == [2 ** one(part.max()) for part in np.split(x, [cut]) if part.size]
+    scale_of = np.repeat(now["scales"], [part.size for part in np.split(x, [cut]) if part.size])
+    assert now["clipped"] == (x > 6 * scale_of).tolist()
 
 
 def check_bin(now: dict[str, Any], state: dict[str, Any]) -> None:
@@ -130,9 +201,14 @@ CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "beads": check_beads,
     "bin": check_bin,
     "cells": check_cells,
+    "clip": check_clip,
+    "coins": check_coins,
+    "ladder": check_ladder,
     "octaves": check_octaves,
+    "rectangle": check_rectangle,
     "register": check_register,
     "ring": check_ring,
+    "shared_scale": check_shared_scale,
     "union": check_union,
 }
 

@@ -12,9 +12,9 @@ CELLS = (
     "choice.on_reveal(lambda *pair: seen.append(pair))\nchoice",
     "number = Prediction('How much?', answer=5.88, unit='%'); number",
     "asked = predict('01.a'); asked",
-    "veils = [after_guess('01.a', figures.Table({'codes': [n]}, caption=f'Table {n}')) for n in (1, 2)]; veils[0]",
+    "veils = [after_guess('01.a', figures.DataTable({'codes': [n]}, caption=f'Table {n}')) for n in (1, 2)]; veils[0]",
     "veils[1]",
-    "after_guess('02.a', figures.Table({'codes': [3]}, caption='Table 3'))",
+    "after_guess('02.a', figures.DataTable({'codes': [3]}, caption='Table 3'))",
     "wide = Prediction('How many, on a wide window?', answer=7.0, unit='%'); wide",
 )
 
@@ -73,7 +73,7 @@ def test_veils_hide_until_the_question_is_skipped_with_the_keyboard_alone(notebo
         page.get_by_text(f"Table {number}", exact=True).wait_for()
     page.locator(".lp-prediction").nth(2).get_by_text("You did not guess. It is: 55 codes.").wait_for()
     assert page.get_by_text("Table 3", exact=True).count() == 0, "it waits for another question"
-    assert notebook.python("after_guess('01.a', figures.Table({'codes': [4]})).is_lifted"), (
+    assert notebook.python("after_guess('01.a', figures.DataTable({'codes': [4]})).is_lifted"), (
         "what runs again is not veiled"
     )
 

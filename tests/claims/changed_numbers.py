@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lplab import claims
-from lplab.claims import Claim, Verdict
-from lplab.claims.framework.claim import key
+from lplab.claims import Claim, ClaimVerdict
+from lplab.claims.framework.results import key
 from lplab.claims.framework.store import Stored
 
 
@@ -26,7 +26,7 @@ def where(wanted: Mapping[str, Any], **numbers: Any) -> Callable[[dict, dict], d
     return change
 
 
-def judged(claim: Claim, change: Callable[[dict, dict], Mapping[str, float]]) -> Verdict:
+def judged(claim: Claim, change: Callable[[dict, dict], Mapping[str, float]]) -> ClaimVerdict:
     """The verdict on the claim if its numbers were those."""
     return claims.judge(claim, changed(claim, change))
 

@@ -14,7 +14,7 @@ import pytest
 
 from lplab import claims
 from lplab.claims.framework import portable
-from lplab.claims.framework.claim import key
+from lplab.claims.framework.results import key
 
 PROJECT = Path(__file__).parents[2]
 

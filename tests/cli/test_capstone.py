@@ -6,8 +6,8 @@ import pytest
 
 from lplab import cli
 from lplab.claims.framework.branches import BranchPlan
-from lplab.exercises.capstone import recipe_field, scoring
-from lplab.exercises.capstone.published import PLAIN, RECIPES
+from lplab.exercises.capstone import scoring, stored_field
+from lplab.exercises.capstone.published_recipes import PLAIN, RECIPES
 from lplab.exercises.capstone.scoring import PRACTICE_SEEDS
 
 
@@ -43,7 +43,7 @@ def test_a_recipe_to_start_from_can_be_scored(short, capsys, tmp_path):
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["name"], row["seeds"], row["keeps_budget"]) == (PLAIN, [4], True)
     assert len(row["gaps"]) == 1
-    stored = next(one for one in recipe_field.field() if one.name == PLAIN)
+    stored = next(one for one in stored_field.field() if one.name == PLAIN)
     assert row["bits"] == pytest.approx(stored.costs.bits, abs=1e-5)
 
 

@@ -5,9 +5,8 @@ import pytest
 
 from lplab.compression import Context, Dense, LayerInfo, NotFiniteError, ScaleCom, TopK, TrafficLog, exchange
 from lplab.compression.arrays import BLOCK, add_finite, is_finite
-from lplab.compression.scalecom import chunk_for
-from lplab.compression.selection import largest_per_chunk
-from lplab.compression.wire.scalecom_wire import count_of, decode, encode
+from lplab.compression.largest import largest_per_chunk
+from lplab.compression.scalecom import chunk_for, decode_indices, encode_indices, index_count
 from lplab.formats.paths import kernel_selection
 
 F = np.float32
@@ -88,17 +87,17 @@ def test_what_a_learner_sends_does_not_grow_with_the_learners_but_the_union_of_t
 )
 def test_indices_survive_the_wire(numel, chunk, m, draw):
     indices = largest_per_chunk(draw(numel), chunk, m)
-    payload = encode(indices, chunk)
-    assert indices.size == count_of(numel, chunk, m)
+    payload = encode_indices(indices, chunk)
+    assert indices.size == index_count(numel, chunk, m)
     assert payload.size == ScaleCom(chunk=chunk, m=m).plan((numel,))[0].payload_bytes
-    assert decode(payload, numel, chunk, m).tolist() == indices.tolist()
+    assert decode_indices(payload, numel, chunk, m).tolist() == indices.tolist()
 
 
 @pytest.mark.parametrize(("payload", "m"), [([10, 0], 1), ([0, 5], 1), ([3, 3, 0], 2), ([4, 3, 0], 2)])
 def test_damaged_indices(payload, m):
     """Outside the chunk, outside the last short chunk, twice the same, in the wrong order."""
     with pytest.raises(ValueError, match="damaged"):
-        decode(np.array(payload, np.uint8), 10 + (1 if m == 2 else 5), 10, m)
+        decode_indices(np.array(payload, np.uint8), 10 + (1 if m == 2 else 5), 10, m)
 
 
 def test_ties_take_the_first():
@@ -251,7 +250,7 @@ def test_compiled_loops_and_arrays_have_the_same_bits(wire, draw, monkeypatch):
     compressor, shape = ScaleCom(chunk=50, beta=0.3, wire=wire), (200, 301)  # large enough for compiled loops
     results = []
     for no_numba in ("", "1"):
-        monkeypatch.setattr(kernel_selection, "_is_available", kernel_selection.available() and no_numba != "1")
+        monkeypatch.setattr(kernel_selection, "loops_are_on", kernel_selection.available() and no_numba != "1")
         states = [compressor.init(shape) for _ in range(2)]
         for step in range(3):
             gradients = [draw(shape, seed=10 * step + rank) for rank in range(2)]
@@ -266,7 +265,7 @@ def test_compiled_loops_and_arrays_have_the_same_bits(wire, draw, monkeypatch):
 @pytest.mark.parametrize("shape", [(3, 5), (200, 301)])
 @pytest.mark.parametrize("beta", [1.0, 0.3])
 def test_states_in_the_memory_of_the_gradients_have_the_same_bits(beta, shape, no_numba, draw, monkeypatch):
-    monkeypatch.setattr(kernel_selection, "_is_available", kernel_selection.available() and no_numba != "1")
+    monkeypatch.setattr(kernel_selection, "loops_are_on", kernel_selection.available() and no_numba != "1")
     compressor, results = ScaleCom(chunk=5, beta=beta), []
     for overwrite in (False, True):
         states = [compressor.init(shape) for _ in range(3)]
@@ -284,7 +283,7 @@ def test_states_in_the_memory_of_the_gradients_have_the_same_bits(beta, shape, n
 @pytest.mark.parametrize("no_numba", ["", "1"])
 @pytest.mark.parametrize("size", [5, 40_000])
 def test_one_value_that_is_not_finite_is_found_wherever_it_is(size, no_numba, monkeypatch):
-    monkeypatch.setattr(kernel_selection, "_is_available", kernel_selection.available() and no_numba != "1")
+    monkeypatch.setattr(kernel_selection, "loops_are_on", kernel_selection.available() and no_numba != "1")
     x, total = np.full(size, -3e38, F), np.empty(size, F)
     with np.errstate(over="ignore"):
         assert is_finite(x) and not add_finite(x.copy(), x, total) and np.isinf(total).all(), "the sum overflows"

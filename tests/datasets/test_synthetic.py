@@ -50,30 +50,6 @@ def test_same_seed_same_scenes():
     assert all(x.tobytes() == y.tobytes() for x, y in zip(a, b, strict=True)) and not np.array_equal(a[0], c[0])
 
 
-def test_every_answer_of_recall_is_in_its_sequence():
-    symbols, targets = datasets.recall_sequences(200, pairs=5, keys=9, values=4, seed=3)
-    assert symbols.shape == (200, 11) and symbols.max() < 13
-    for row, answer in zip(symbols, targets[:, -1], strict=True):
-        keys, values = row[0:-1:2].tolist(), row[1::2].tolist()
-        assert len(set(keys)) == 5 and values[keys.index(row[-1])] == answer
-    assert (targets[:, :-1] == -100).all()
-
-
-def test_values_of_recall_have_other_symbols_than_keys():
-    """Nine keys are 0 to 8, four values 9 to 12, also where a sequence has fewer pairs than there are keys."""
-    symbols, targets = datasets.recall_sequences(200, pairs=5, keys=9, values=4, seed=3)
-    assert set(symbols[:, 0::2].flat) == set(range(9))
-    assert set(symbols[:, 1::2].flat) == set(targets[:, -1]) == {9, 10, 11, 12}
-
-
-def test_recall_is_learned_by_a_transformer():
-    x, y = datasets.recall_sequences(2048, pairs=2, keys=4, values=4)
-    run = Trainer(models.transformer(8, width=32, context=8, blocks=2, heads=2), Batches(x, y, batch=64), "fp32",
-                  optimizer="adam", lr=5e-3)  # fmt: skip
-    steps = run.run(150, progress=False)
-    assert np.mean([s.loss for s in steps[-10:]]) < 0.75 * steps[0].loss
-
-
 @pytest.mark.parametrize(("call", "message"), [
     (lambda: datasets.cluttered_digits(0), "count must be an integer of at least 1, got 0"),
     (lambda: datasets.cluttered_digits(1, size=7), "size must be an integer of at least 8"),
@@ -81,7 +57,6 @@ def test_recall_is_learned_by_a_transformer():
     (lambda: datasets.digit_scenes(1, size=15), "size must be an integer of at least 16"),
     (lambda: datasets.digit_scenes(1, most=0), "most must be an integer of at least 1"),
     (lambda: datasets.digit_scenes(1, noise=-1), "noise must be a number from 0 on"),
-    (lambda: datasets.recall_sequences(1, pairs=9, keys=8), "keys must be at least pairs = 9"),
 ])  # fmt: skip
 def test_bad_input_is_explained(call, message):
     with pytest.raises(ValueError, match=message):

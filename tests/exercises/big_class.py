@@ -20,9 +20,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from lplab.exercises.model import catalogue
-from lplab.exercises.model.catalogue import LABS
+from lplab.exercises.model import exercise_catalogue
 from lplab.exercises.model.exercise import Exercise
+from lplab.exercises.model.exercise_catalogue import LABS
 from tests.labs.notebooks import exercise_part
 
 FOLDER = Path(__file__).parents[2] / "labs"
@@ -56,15 +56,15 @@ def answers_of(student: int, seed: int, own: float = 0.0, labs: Sequence[str] = 
         labs: such as ["00", "01"].
 
     >>> given = answers_of(7, seed=1)
-    >>> len(given) == len(catalogue.names()), given == answers_of(7, seed=1), given == answers_of(8, seed=1)
+    >>> len(given) == len(exercise_catalogue.names()), given == answers_of(7, seed=1), given == answers_of(8, seed=1)
     (True, True, False)
     """
     chance = random.Random(f"{seed} {student}")
     ability = chance.betavariate(5, 3)
     given = {}
-    for key in (exercise.id for lab in labs for exercise in catalogue.of_lab(lab)):
+    for key in (exercise.id for lab in labs for exercise in exercise_catalogue.of_lab(lab)):
         kind = SOLVED if chance.random() < ability else chance.choices(list(OTHERWISE), list(OTHERWISE.values()))[0]
-        source = _source(kind, catalogue.get(key), chance)
+        source = _source(kind, exercise_catalogue.get(key), chance)
         if source and chance.random() < own:
             source += f"# in the words of student {student}\n"
         given[key] = Given(kind, source)
@@ -87,7 +87,9 @@ def _source(kind: str, exercise: Exercise, chance: random.Random) -> str:
 def notebooks_of(given: dict[str, Given], whole_labs: bool) -> Iterator[tuple[str, str]]:
     """The notebooks of one student, each with its name: one with all answers, or all labs with the answers in them."""
     cells = {
-        key: f'{one.source}\n\ncheck("{key}", {catalogue.get(key).name})' for key, one in given.items() if one.source
+        key: f'{one.source}\n\ncheck("{key}", {exercise_catalogue.get(key).name})'
+        for key, one in given.items()
+        if one.source
     }
     if not whole_labs:
         first = "import math\nimport numpy as np\nfrom lplab.exercises import check"

@@ -130,7 +130,7 @@ return buffer.raw""",
     the_solution_by_its_name="return open(LPLAB + '/exercises/lab01/round_e4m3.py').read()[:99]",
     the_solution_by_import="""
     sys.path.insert(0, os.path.dirname(LPLAB))
-    return _import("lplab.exercises.model.catalogue", fromlist=["x"]).get("01.2").solution""",
+    return _import("lplab.exercises.model.exercise_catalogue", fromlist=["x"]).get("01.2").solution""",
     the_solution_in_the_notebook="return open(os.path.dirname(LPLAB) + '/labs/README.md').read()[:99]",
 )
 

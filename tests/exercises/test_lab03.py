@@ -8,7 +8,7 @@ from lplab.exercises.checks.variants import function_of
 from lplab.exercises.lab03 import draw_scales, train_with
 from lplab.exercises.lab03.largest_scale import largest_scale
 from lplab.exercises.lab03.two_copies import spacing, two_copies, why
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.figures.range_outcomes import range_outcomes
 from lplab.figures.window import Window, window
 from lplab.formats import get
@@ -24,11 +24,11 @@ def always_none(counts, lowest, zero_below, overflow_from):
 
 
 def test_thirty_percent_of_the_scores_gradients_vanish():
-    assert catalogue.question("03.a").truth() == 29.8
+    assert exercise_catalogue.question("03.a").truth() == 29.8
 
 
 def test_the_network_does_not_mind():
-    question = catalogue.question("03.b")
+    question = exercise_catalogue.question("03.b")
     assert question.truth() == "as well as in float32" and question.truth() in question.choices
 
 
@@ -52,7 +52,7 @@ def test_the_histogram_and_the_figure_agree(step):
 
 
 def test_the_training_is_a_live_run():
-    run = train_with(function_of(catalogue.get("03.1")), steps=2, start=False)
+    run = train_with(function_of(exercise_catalogue.get("03.1")), steps=2, start=False)
     assert isinstance(run, widgets.LiveRun) and run.state == "ready"
 
 
@@ -104,7 +104,7 @@ def test_one_layer_could_use_256_times_the_scale():
 def test_the_first_block_loses_another_share():
     found = recorded("transformer").magnitudes("blocks.0.attention/matmul", ROLE, 1000)
     share = f"{100 * range_outcomes(found, window(get('fp16'))).lost:.1f} %"
-    assert share in catalogue.question("03.a").because
+    assert share in exercise_catalogue.question("03.a").because
 
 
 @pytest.mark.parametrize(

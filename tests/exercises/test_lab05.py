@@ -6,7 +6,7 @@ import numpy as np
 
 from lplab import widgets
 from lplab.exercises.lab05 import draw_chunked
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 
 
 def unfinished(x, y, chunk):
@@ -45,7 +45,7 @@ def test_short_chunks_lie_on_the_lowest_line_if_the_total_is_exact_and_long_ones
 
 
 def test_a_difference_that_is_not_rounded_is_a_known_mistake():
-    assert "t − s is not rounded" in [mistake.name for mistake in catalogue.get("05.4").mistakes]
+    assert "t − s is not rounded" in [mistake.name for mistake in exercise_catalogue.get("05.4").mistakes]
 
 
 def test_a_students_function_is_drawn_once_it_works():
@@ -56,10 +56,10 @@ def test_a_students_function_is_drawn_once_it_works():
 
 
 def test_the_sum_stops_at_4096():
-    assert catalogue.question("05.a").truth() == 4096
+    assert exercise_catalogue.question("05.a").truth() == 4096
 
 
 def test_what_is_given_stands_above_stub_and_solution():
-    exercise = catalogue.get("05.4")
+    exercise = exercise_catalogue.get("05.4")
     for text in (exercise.stub_source, exercise.solution):
         assert text.startswith("import math\n\n\ndef to_169(x):") and text.count("def ") == 2

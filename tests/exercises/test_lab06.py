@@ -12,7 +12,7 @@ from lplab.exercises.lab06 import delayed_table, draw_biases, draw_delayed, draw
 from lplab.exercises.lab06.best_bias import best_bias
 from lplab.exercises.lab06.delayed_scales import DELAYED, SPIKE, delayed_scales
 from lplab.exercises.lab06.retune import RETUNE, close_enough, retune, retune_cases
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from tests.exercises.in_process import judge_here as judge
 
 
@@ -41,7 +41,7 @@ def nothing_new(batches):
 
 
 def test_three_quarters_of_the_gradient_become_zero():
-    assert catalogue.question("06.a").truth() == 72.9
+    assert exercise_catalogue.question("06.a").truth() == 72.9
 
 
 def test_biases_are_drawn_once_they_are_there():
@@ -141,7 +141,7 @@ def best_bias(x, e, m):
     ("size <= 2.0 **", "size < 2.0 **", "a tie goes up to the smallest number"),
 ])  # fmt: skip
 def test_a_logarithm_is_told_why_it_fails_and_hides_no_other_mistake(old, new, known):
-    verdict = judge(catalogue.get("06.1"), Answer(TEXTBOOK.replace(old, new), "best_bias"))
+    verdict = judge(exercise_catalogue.get("06.1"), Answer(TEXTBOOK.replace(old, new), "best_bias"))
     assert verdict.misconception == known, verdict.text
     if old == new:
         assert verdict.ring == "properties" and "log2 rounds the step away" in verdict.text

@@ -13,7 +13,7 @@ from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab07 import SCALE, draw_phases, draw_scales
 from lplab.exercises.lab07.phases import THRESHOLDS, VALUES, even
 from lplab.exercises.lab07.thresholds import wanted
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.quantizers import GRADIENT_GRIDS, Radix4, grid_effect
 from lplab.quantizers.gradscale import first_scale, scales_of
 from lplab.recordings import gradient_maxima, gradients_at
@@ -52,7 +52,7 @@ def test_students_functions_are_drawn_once_they_work():
 def test_the_question_asks_for_the_largest_scale_at_which_nothing_passes_64():
     largest = max(np.abs(x).max() for x in LAYERS.values())
     assert largest * SCALE <= 64 < 2 * largest * SCALE
-    assert catalogue.question("07.a").truth() == 76.4
+    assert exercise_catalogue.question("07.a").truth() == 76.4
 
 
 def test_what_the_answer_says_of_octaves():
@@ -138,7 +138,7 @@ def test_the_given_rounding_is_the_librarys():
 
 
 def test_the_solution_of_gradscale_is_the_librarys_on_a_recorded_run():
-    solution = function_of(catalogue.get("07.4"))
+    solution = function_of(exercise_catalogue.get("07.4"))
     recorded = gradient_maxima()
     for layer in recorded.layers:
         np.testing.assert_array_equal(solution(recorded.of(layer).astype(float), 1.0), scales_of(recorded.of(layer)))
@@ -156,7 +156,7 @@ def test_multipliers_against_a_search_over_many_numbers(radix):
 
 
 def test_a_search_to_six_digits_passes_and_three_digits_do_not():
-    exercise = catalogue.get("07.3")
+    exercise = exercise_catalogue.get("07.3")
     search = """
 def multipliers(radix):
     low, high = 1.0, float(radix)
@@ -178,7 +178,7 @@ def multipliers(radix):
 
 
 def test_scales_may_come_as_a_list():
-    exercise = catalogue.get("07.4")
+    exercise = exercise_catalogue.get("07.4")
     lists = exercise.solution.replace("    return scales\n", "    return [float(scale) for scale in scales]\n")
     assert lists != exercise.solution and judge(exercise, Answer(lists, "grad_scale")).passed
     assert isinstance(draw_scales(lambda largest, first: [first] * len(largest)), widgets.LiveFigure)
@@ -187,13 +187,13 @@ def test_scales_may_come_as_a_list():
 
 
 def test_an_error_is_not_compared_with_a_legal_way():
-    verdict = judge(catalogue.get("07.1"), Answer("def radix4(x):\n    return x + 'a'\n", "radix4"))
+    verdict = judge(exercise_catalogue.get("07.1"), Answer("def radix4(x):\n    return x + 'a'\n", "radix4"))
     assert not verdict.passed and "legal way" not in verdict.text and "raises" in verdict.text
 
 
 def test_an_answer_that_overflows_before_it_saturates_is_shown_where():
     """1.6·x is infinite at the top of float64, where np.frexp has no exponent: 0.25 came out, and passed."""
-    exercise = catalogue.get("07.1")
+    exercise = exercise_catalogue.get("07.1")
     late = exercise.solution.replace("np.clip(x, -64, 64)", "x").replace(
         "4.0**exponent", "4.0**np.minimum(exponent, 3)"
     )
@@ -207,7 +207,7 @@ def test_an_answer_that_overflows_before_it_saturates_is_shown_where():
 
 
 def test_two_phases_may_come_as_a_tuple_and_must_be_two():
-    exercise = catalogue.get("07.2")
+    exercise = exercise_catalogue.get("07.2")
     tuple_ = exercise.solution.replace("return np.stack([even(scaled), even(2 * scaled) / 2]) / scale",
                                        "return even(scaled) / scale, even(2 * scaled) / 2 / scale")  # fmt: skip
     assert tuple_ != exercise.solution

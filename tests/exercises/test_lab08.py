@@ -17,7 +17,7 @@ from lplab.exercises.lab08.hiding import all_sent, resnet_backward
 from lplab.exercises.lab08.ring import contributions, ring_messages, runs
 from lplab.exercises.lab08.targets import cost, meet
 from lplab.exercises.lab08.weights import to_fp8, update_share
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.formats import get as format_of
 from lplab.hardware import Cluster, network, overlap, simulate, workloads
 from lplab.widgets.explorers.cluster_explorer import PRESETS, RECIPES, ClusterState
@@ -36,7 +36,7 @@ def unfinished(*args):
 
 def test_the_question_and_its_reason():
     found = simulate("resnet50", Cluster("v100", 64, "10Gb/s, 50us"), precision="fp16_mixed", utilization=0.5)
-    assert catalogue.question("08.a").truth() == round(64 * found.efficiency, 1) == 16.7
+    assert exercise_catalogue.question("08.a").truth() == round(64 * found.efficiency, 1) == 16.7
     assert round(1e3 * found.single_seconds) == 24 and round(1e3 * found.communication_seconds) == 83
     assert round(2e-6 * workloads.get("resnet50").parameters) == 51
 
@@ -54,7 +54,7 @@ def test_any_right_ring_passes(other):
     to, part, made = RINGS[other]
     rows = f"[(s, r, {to}, {part}, s < ranks - 1) for s in range(2 * ranks - 2) for r in range(ranks)]"
     source = f"import numpy as np\n\n\ndef ring_messages(ranks):\n    return {made.format(rows)}\n"
-    assert judge(catalogue.get("08.1"), Answer(source, "ring_messages")).status == "passed"
+    assert judge(exercise_catalogue.get("08.1"), Answer(source, "ring_messages")).status == "passed"
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 8])
@@ -119,7 +119,7 @@ CATCHES = (  # a mistake, and words of the first example that it misses
 
 @pytest.mark.parametrize(("number", "mistake", "said"), CATCHES)
 def test_a_mistake_is_told_by_an_example_that_is_about_it(number, mistake, said):
-    exercise = catalogue.get(number)
+    exercise = exercise_catalogue.get(number)
     function, given = exercise.reference, "".join(map(inspect.getsource, exercise.provided))
     source = next(each for each in exercise.mistakes if each.name == mistake).apply(inspect.getsource(function))
     verdict = judge(exercise, Answer(f"{given}\n\n{source}", function.__name__))
@@ -127,7 +127,7 @@ def test_a_mistake_is_told_by_an_example_that_is_about_it(number, mistake, said)
 
 
 def test_examples_are_exact_where_their_texts_say_so():
-    kept = [update_share(*example.args)[1] for example in catalogue.get("08.4").examples[:2]]
+    kept = [update_share(*example.args)[1] for example in exercise_catalogue.get("08.4").examples[:2]]
     assert [value.tolist() for value in kept] == [[0.0], [-0.015625]]
 
 

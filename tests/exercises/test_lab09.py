@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from lplab import claims, datasets, widgets
-from lplab.compression import AdaComp, selection
+from lplab.compression import AdaComp, adacomp
 from lplab.compression.wire import adacomp_wire
 from lplab.exercises.checks.variants import function_of
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab09 import draw_selection
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.parallel.instrumented_adacomp import MOMENTUM
-from lplab.recordings.adacomp import adacomp_recording
+from lplab.recordings.adacomp_runs import adacomp_recording
 from tests.exercises.in_process import judge_here as judge
 
 R = adacomp_recording()
@@ -44,17 +44,17 @@ def test_a_students_selection_is_drawn_once_it_works():
 
 def test_the_question_and_its_answer():
     course = R.history("dense")
-    assert catalogue.question("09.a").truth() == round(100 * float(course.share.mean()), 1) == 1.4
+    assert exercise_catalogue.question("09.a").truth() == round(100 * float(course.share.mean()), 1) == 1.4
     assert round(float(course.sent.mean()) * 500 / course.size) == 7
 
 
 @pytest.mark.parametrize("bin", [1, 7, 50, 63, 64, 500])
 def test_the_solutions_together_are_adacomp(bin):
-    select, pack, residuals = (function_of(catalogue.get(f"09.{k}")) for k in (2, 3, 1))
+    select, pack, residuals = (function_of(exercise_catalogue.get(f"09.{k}")) for k in (2, 3, 1))
     rng = np.random.default_rng(bin)
     residual, gradient = (rng.integers(-512, 513, 1000) / 256 for _ in range(2))
     residual[rng.random(1000) < 0.5], gradient[::3] = 0, 0
-    found = selection.adacomp_select_arrays(residual.astype(np.float32), gradient.astype(np.float32), AdaComp(bin), bin)
+    found = adacomp.adacomp_select_arrays(residual.astype(np.float32), gradient.astype(np.float32), AdaComp(bin), bin)
     symbols = select(residual, gradient, bin)
     assert np.flatnonzero(symbols).tolist() == found.indices.tolist()
     message = adacomp_wire.encode(found.scale, found.indices, found.negative, 1000, bin)
@@ -65,15 +65,15 @@ def test_the_solutions_together_are_adacomp(bin):
 
 
 def test_booleans_lists_and_nothing_are_met_with_words():
-    exercise = catalogue.get("09.2")
+    exercise = exercise_catalogue.get("09.2")
     said = judge(exercise, Answer("def select(residual, gradient, bin):\n    return residual > 1\n", "select")).text
     assert "return floating-point numbers" in said
-    said = judge(catalogue.get("09.3"), Answer("def pack(symbols, scale, bin):\n    return []\n", "pack")).text
+    said = judge(exercise_catalogue.get("09.3"), Answer("def pack(symbols, scale, bin):\n    return []\n", "pack")).text
     assert "return a list of numbers" in said
 
 
 def test_a_message_may_be_an_array():
-    exercise = catalogue.get("09.3")
+    exercise = exercise_catalogue.get("09.3")
     array = exercise.solution.replace("return scale_bytes", "return np.array(scale_bytes").rstrip() + ")\n"
     verdict = judge(exercise, Answer(array, "pack"))
     assert verdict.passed, verdict.text
@@ -91,14 +91,14 @@ def residuals(gradients, symbols, scales):
         out.append(r)
     return np.array(out)
 """
-    verdict = judge(catalogue.get("09.1"), Answer(code, "residuals"))
+    verdict = judge(exercise_catalogue.get("09.1"), Answer(code, "residuals"))
     assert verdict.passed, verdict.text
 
 
 def test_what_differs_in_a_message_is_shown():
-    right = catalogue.get("09.3").solution
+    right = exercise_catalogue.get("09.3").solution
     swapped = right.replace("for k in range(width)]", "for k in reversed(range(width))]")
-    said = judge(catalogue.get("09.3"), Answer(swapped, "pack")).text
+    said = judge(exercise_catalogue.get("09.3"), Answer(swapped, "pack")).text
     yours, expected = said.split("Yours ")[1].split("). ")[0].split("), expected ")
     assert yours != expected and "from number" in said
 

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 from lplab import widgets
-from lplab.claims import catalogue as claims
+from lplab.claims import claim_catalogue as claims
 from lplab.compression import Context, ScaleCom, exchange
-from lplab.compression.layer import LayerInfo
+from lplab.compression.layer_info import LayerInfo
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab10 import draw_choice, draw_similarity, sum_of_own_choices
 from lplab.exercises.lab10.leaders_choice import gradients, leaders_choice
 from lplab.exercises.lab10.next_memory import next_memory
 from lplab.exercises.lab10.similarity import residuals, similarity
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.exercises.pages import page
 from lplab.labs import lab10
 from lplab.parallel import cosine_distance, hamming_distance
-from lplab.recordings import BETAS, CHUNKS, LEARNERS, LEARNING_RATES, Setting, many_learners
+from lplab.recordings import BETAS, CHUNKS, LEARNERS, LEARNING_RATES, LearnerSetting, many_learners
 from tests.exercises.in_process import judge_here as judge
 
 DATA = Path(__file__).parents[2] / "data"
@@ -29,7 +29,7 @@ LAB = DATA.parent / "labs/10_many_learners_one_choice.ipynb"
 
 
 def run(kind, learners=64, chunk=112, beta=1.0, rate=0.1):
-    return many_learners(Setting(kind, learners, chunk if kind != "dense" else 1, beta, rate))
+    return many_learners(LearnerSetting(kind, learners, chunk if kind != "dense" else 1, beta, rate))
 
 
 # ---- the words ---------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_what_a_learner_keeps_is_called_residual_and_memory_only_where_the_paper
     questions = [each.text for each in lab10.QUESTIONS]
     questions += [each.answer(explorer.state_at(**each.position)) for each in lab10.QUESTIONS]
     rules = [criterion.statement for criterion in claims.get("scalecom_2020_similarity").criteria]
-    exercises = [catalogue.get(f"10.{number}") for number in (1, 2, 3)]
+    exercises = [exercise_catalogue.get(f"10.{number}") for number in (1, 2, 3)]
     pages = [part for each in exercises for part in (page(each, [""] * len(each.mistakes)), *each.hints)]
     figure = explorer.figure.layout.meta["alt"]
     for text in (*said, *outputs, *questions, *rules, *pages, figure):
@@ -180,7 +180,7 @@ def next_memory(m, g, sent_at, beta):
     new[sent_at] = (1 - beta) * m[sent_at]
     return new
 """
-    assert judge(catalogue.get("10.2"), Answer(way, "next_memory")).passed
+    assert judge(exercise_catalogue.get("10.2"), Answer(way, "next_memory")).passed
     masked = """
 def leaders_choice(p, chunk, step):
     leader = np.abs(p[step % p.shape[0]])
@@ -189,7 +189,7 @@ def leaders_choice(p, chunk, step):
         mask[k * chunk + leader[k * chunk : (k + 1) * chunk].argmax()] = True
     return np.where(mask, p, 0.0)
 """
-    assert judge(catalogue.get("10.1"), Answer("import numpy as np\n" + masked, "leaders_choice")).passed
+    assert judge(exercise_catalogue.get("10.1"), Answer("import numpy as np\n" + masked, "leaders_choice")).passed
     listed = """
 def similarity(a, b, k):
     rows = []
@@ -202,15 +202,19 @@ def similarity(a, b, k):
         rows.append((1 - cosine, 1 - len(np.intersect1d(own, other)) / k))
     return rows
 """
-    assert judge(catalogue.get("10.3"), Answer("import math\nimport numpy as np\n" + listed, "similarity")).passed
+    assert judge(
+        exercise_catalogue.get("10.3"), Answer("import math\nimport numpy as np\n" + listed, "similarity")
+    ).passed
 
 
 def test_a_wrong_similarity_is_told_with_step_and_number():
     wrong = "import numpy as np\ndef similarity(a, b, k):\n    return np.zeros((len(a), 2))\n"
-    verdict = judge(catalogue.get("10.3"), Answer(wrong, "similarity"))
+    verdict = judge(exercise_catalogue.get("10.3"), Answer(wrong, "similarity"))
     assert not verdict.passed and "In step 0 the cosine distance is 2, yours is 0" in verdict.text
     one = "import numpy as np\ndef similarity(a, b, k):\n    return np.zeros(len(a))\n"
-    assert "return 1 row, each with two numbers" in judge(catalogue.get("10.3"), Answer(one, "similarity")).text
+    assert (
+        "return 1 row, each with two numbers" in judge(exercise_catalogue.get("10.3"), Answer(one, "similarity")).text
+    )
 
 
 def test_own_functions_are_drawn_or_waited_for():
@@ -230,18 +234,24 @@ def unwritten(*arguments):
 
 
 def test_every_run_was_recorded():
-    every = [Setting("dense", n, learning_rate=rate) for n in LEARNERS for rate in LEARNING_RATES]
-    every += [Setting("topk", n, c, learning_rate=rate) for n in LEARNERS for c in CHUNKS for rate in LEARNING_RATES]
-    every += [Setting("scalecom", n, c, b, r) for n in LEARNERS for c in CHUNKS for b in BETAS for r in LEARNING_RATES]
+    every = [LearnerSetting("dense", n, learning_rate=rate) for n in LEARNERS for rate in LEARNING_RATES]
+    every += [
+        LearnerSetting("topk", n, c, learning_rate=rate) for n in LEARNERS for c in CHUNKS for rate in LEARNING_RATES
+    ]
+    every += [
+        LearnerSetting("scalecom", n, c, b, r) for n in LEARNERS for c in CHUNKS for b in BETAS for r in LEARNING_RATES
+    ]
     assert len(every) == 294
     for setting in every:
         found = many_learners(setting)
         assert found.steps.tolist() == list(range(6, 121, 6)) and np.isfinite(found.loss).all()
     with pytest.raises(ValueError, match="no run 'topk, 3 learners, 1 of 25, beta 1, rate 0.1'; recorded are learners"):
-        many_learners(Setting("topk", 3, 25))
+        many_learners(LearnerSetting("topk", 3, 25))
 
 
-@pytest.mark.parametrize("setting", [Setting("topk", 4, 50), Setting("scalecom", 2, 112, 0.3, 1.0)], ids=str)
+@pytest.mark.parametrize(
+    "setting", [LearnerSetting("topk", 4, 50), LearnerSetting("scalecom", 2, 112, 0.3, 1.0)], ids=str
+)
 def test_a_run_made_again_is_the_recorded_one(setting, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.syspath_prepend(str(DATA))
@@ -257,9 +267,11 @@ def test_a_run_made_again_is_the_recorded_one(setting, monkeypatch):
 
 def test_messages_show_arrays_with_all_their_dimensions():
     one = np.array([[3.0, 4.0]])
-    assert catalogue.get("10.3").show((one, one, 1)) == "a = [[3, 4]], b = [[3, 4]], k = 1"
+    assert exercise_catalogue.get("10.3").show((one, one, 1)) == "a = [[3, 4]], b = [[3, 4]], k = 1"
     two = np.array([[3.0, 4.0], [1.0, 2.0]])
-    assert "a = [[3, 4], …], b = [[3, 4], …] (shape (2, 2), step 0 shown)" in catalogue.get("10.3").show((two, two, 1))
+    assert "a = [[3, 4], …], b = [[3, 4], …] (shape (2, 2), step 0 shown)" in exercise_catalogue.get("10.3").show(
+        (two, two, 1)
+    )
     memory = (one[0], one[0], np.array([1]), 0.5)
-    assert catalogue.get("10.2").show(memory) == "m = [3, 4], g = [3, 4], sent_at = [1], beta = 0.5"
-    assert "sent_at = [], " in catalogue.get("10.2").show((*memory[:2], np.zeros(0, np.int64), 1.0))
+    assert exercise_catalogue.get("10.2").show(memory) == "m = [3, 4], g = [3, 4], sent_at = [1], beta = 0.5"
+    assert "sent_at = [], " in exercise_catalogue.get("10.2").show((*memory[:2], np.zeros(0, np.int64), 1.0))

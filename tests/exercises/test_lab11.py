@@ -11,7 +11,7 @@ from lplab.exercises.lab11 import CYCLES, SPEEDUP, SUSTAINED, draw_cycles, draw_
 from lplab.exercises.lab11.array_cycles import array_cycles, product_cases
 from lplab.exercises.lab11.step_speedup import step_speedup
 from lplab.exercises.lab11.sustained import show_network, sustained
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.hardware import amdahl, compute, multiplier, systolic
 from lplab.hardware.layer_times import PARTS
 from lplab.labs import lab11
@@ -35,7 +35,7 @@ def test_the_references_are_what_the_library_computes():
 
 def test_the_question_has_the_answer_that_the_text_gives():
     assert four_bits_on_an_array() == 1.28
-    assert catalogue.question("11.a").truth() == 1.28
+    assert exercise_catalogue.question("11.a").truth() == 1.28
 
 
 def test_own_functions_are_drawn_when_they_work():
@@ -100,6 +100,6 @@ def test_the_numbers_in_the_labs_text_are_what_the_model_says():
     assert shares["share of the peak"][::2] == pytest.approx([wide.share_of_peak, narrow.share_of_peak])
     assert speeds["bound"][0] == pytest.approx(float(amdahl.bound(rest)))
     assert speeds["4 ×"][1] == pytest.approx(gain)
-    assert 0.4 < rest < 0.5 and "Nearly half of the 16-bit step" in catalogue.question("11.a").because
+    assert 0.4 < rest < 0.5 and "Nearly half of the 16-bit step" in exercise_catalogue.question("11.a").because
     assert round(fp16.multiply_um2 / fp8.multiply_um2) == 7 and "about seven times smaller" in text
     assert 1 - fp8.um2 / fp16.um2 == pytest.approx(0.25, abs=0.02) and "by only a quarter" in text

@@ -9,9 +9,9 @@ from lplab.exercises.lab12 import draw_gemm_energy
 from lplab.exercises.lab12.correction import ACTUAL, CLAIMED, STEPS, correct
 from lplab.exercises.lab12.gemm_energy import gemm_energy
 from lplab.exercises.lab12.training_bill import GPT3, training_bill
-from lplab.exercises.model import catalogue
-from lplab.hardware import footprint
-from lplab.hardware.footprint import gemm_joules, operations, runs
+from lplab.exercises.model import exercise_catalogue
+from lplab.hardware import footprint, multiplier, operation_costs
+from lplab.hardware.footprint import gemm_joules, runs
 from lplab.widgets.explorers import bill_state, edge_state
 from tests.exercises.in_process import judge_here as judge
 
@@ -40,7 +40,7 @@ def test_what_the_lab_says_of_bits_and_bytes():
     assert left[2] < left[0] * left[1]
     assert round(ARRAYS.step("int4_fp4_2020").arithmetic / plain.arithmetic, 2) == 0.33
     assert PACKED.step("fp16_mixed").seconds < 0.5 * plain.seconds
-    assert catalogue.question("12.a").truth() == 58
+    assert exercise_catalogue.question("12.a").truth() == 58
 
 
 def test_four_bits_change_nothing_on_a_v100():
@@ -49,7 +49,7 @@ def test_four_bits_change_nothing_on_a_v100():
 
 
 def test_what_the_lab_says_of_reuse_and_adders():
-    macs, dram = operations.macs(), operations.get("dram")
+    macs, dram = multiplier.macs(), operation_costs.get("dram")
     prices = {"mac_joules": macs["fp16+fp32"].joules, "memory_joules_per_byte": dram.joules / 8}
     size = {"m": 1024, "n": 1024, "k": 1024, "operand_bits": 16, "result_bits": 16}
     ratios = [memory / arithmetic for arithmetic, memory in (gemm_joules(**size, **prices, tile=t) for t in (1, 1024))]
@@ -125,12 +125,12 @@ def test_place_and_precision():
     ],
 )
 def test_other_ways_to_the_same_numbers_pass(exercise, source):
-    exercise = catalogue.get(exercise)
+    exercise = exercise_catalogue.get(exercise)
     verdict = judge(exercise, Answer(source, exercise.name))
     assert verdict.passed, verdict.text
 
 
 def test_a_wrong_answer_is_told_with_both_numbers():
-    source = catalogue.get("12.2").solution.replace("* pue", "/ pue")
-    verdict = judge(catalogue.get("12.2"), Answer(source, "training_bill"))
+    source = exercise_catalogue.get("12.2").solution.replace("* pue", "/ pue")
+    verdict = judge(exercise_catalogue.get("12.2"), Answer(source, "training_bill"))
     assert "The energy in MWh is" in verdict.text and "PUE divides" in verdict.text

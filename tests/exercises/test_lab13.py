@@ -16,8 +16,8 @@ from lplab.exercises.lab13 import mxfp4 as block_exercise
 from lplab.exercises.lab13.average_bits import average_bits
 from lplab.exercises.lab13.mxfp4 import GRADIENT, mxfp4
 from lplab.exercises.lab13.round_tiles import WEIGHT, round_tiles
-from lplab.exercises.lab13.rounding import int4_format, mxfp4_format, one_scale, to_e2m1
-from lplab.exercises.model import catalogue
+from lplab.exercises.lab13.rounding_fp4 import int4_format, mxfp4_format, one_scale, to_e2m1
+from lplab.exercises.model import exercise_catalogue
 from lplab.labs import lab13
 from tests.exercises.in_process import judge_here
 
@@ -182,7 +182,7 @@ def test_a_mistake_is_told_with_the_smallest_case_and_its_reason():
 
 def test_the_reason_for_the_answer_has_the_numbers_of_the_gradient():
     told = dict(zip(*lab13.facts().columns.values(), strict=True))
-    because, shown = catalogue.question("13.a").because, lab13.what_you_saw().columns["becomes zero"]
+    because, shown = exercise_catalogue.question("13.a").because, lab13.what_you_saw().columns["becomes zero"]
     assert f"{told['largest number of the gradient over the median']} times the median" in because
     assert f"{told['the median over a scale that makes 6 of the largest']} of the median" in because
     x = captured()[GRADIENT].astype(np.float64)

@@ -10,7 +10,7 @@ import pytest
 from lplab import widgets
 from lplab.exercises.capstone.costs import costs_of
 from lplab.exercises.capstone.points import FOR_BUDGET, MAX_POINTS
-from lplab.exercises.capstone.published import is_published, plain_mxfp4
+from lplab.exercises.capstone.published_recipes import is_published, plain_mxfp4
 from lplab.exercises.capstone.scoring import BUDGET, checked_recipe
 from lplab.exercises.checks.variants import function_of
 from lplab.exercises.lab14 import EXERCISES, draw_pair, draw_slopes, draw_two_weights
@@ -18,11 +18,18 @@ from lplab.exercises.lab14.four_bits import SIZES, captured_layers, fp4, hadamar
 from lplab.exercises.lab14.hadamard_pair import NAMES, exact_cases, unrounded
 from lplab.exercises.lab14.one_weight import captured_weights, fp4_group
 from lplab.exercises.lab14.slope import ROUNDINGS, roundings
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.formats import BlockFormat, get
 from lplab.labs import lab14
 from lplab.quantizers import NVFP4_SIGNS, Hadamard, PreScaled
-from lplab.recordings.ingredients import HELPERS, MXFP4_2025, NVFP4_2025, PLAIN, Ingredients, ingredient_branches
+from lplab.recordings.ingredient_runs import (
+    HELPERS,
+    MXFP4_2025,
+    NVFP4_2025,
+    PLAIN,
+    Ingredients,
+    ingredient_branches,
+)
 from lplab.training.recipe.recipe_data import BLOCK_KEYS, OPERANDS, RECIPE_KEYS, RULE_KEYS
 
 PROJECT = Path(__file__).parents[2]
@@ -66,7 +73,7 @@ def test_cases_that_lose_nothing_lose_nothing():
 
 
 def test_the_sums_of_the_boundary_set_are_exact_in_any_order():
-    for dy, x, h in catalogue.get("14.1").boundary():
+    for dy, x, h in exercise_catalogue.get("14.1").boundary():
         for each in (dy, x):
             groups = each.reshape(-1, len(h), each.shape[1])
             forward = np.einsum("ij,gjk->gik", h, groups)
@@ -114,7 +121,7 @@ def test_students_functions_are_drawn_once_they_work(draw, number):
 
 
 def test_a_mistake_is_drawn_as_crosses():
-    exercise = catalogue.get("14.1")
+    exercise = exercise_catalogue.get("14.1")
     one_side = next(each for each in exercise.mistakes if each.name.startswith("only dy is transformed"))
     drawn = draw_pair(_named(one_side.apply(exercise.solution), exercise.name))
     assert drawn.layout.meta["title"].endswith("yours agrees at 5 of 10"), "with the identity it is right"
@@ -137,7 +144,7 @@ def _named(source, name):
 def test_the_question_asks_what_the_recording_says():
     recorded = ingredient_branches()
     left = recorded.gap(Ingredients("bf16", "nvfp4")).mean() / recorded.gap(PLAIN["nvfp4"]).mean()
-    assert catalogue.question("14.a").truth() == round(100 * left, 1)
+    assert exercise_catalogue.question("14.a").truth() == round(100 * left, 1)
     assert left < 0.3, "nearly all of the gap comes from the forward pass"
 
 

@@ -12,17 +12,17 @@ import pytest
 
 from lplab.exercises.checks.judge import _agrees
 from lplab.exercises.checks.variants import NoResult, _fresh, function_of
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.exercises.model.exercise import mistake, wrong
 from tests.kinds import one_in_three
 
-each_exercise = pytest.mark.parametrize("exercise", catalogue.names(), indirect=True)
+each_exercise = pytest.mark.parametrize("exercise", exercise_catalogue.names(), indirect=True)
 STAND_READY = {*dir(builtins), "math", "np"}
 
 
 @pytest.fixture
 def exercise(request):
-    return catalogue.get(request.param)
+    return exercise_catalogue.get(request.param)
 
 
 def calls_of(exercise):
@@ -50,7 +50,7 @@ def result(function, args):
 @functools.cache
 def results_of_mistakes(name):
     """The calls of an exercise, and the results of its mistakes in them, by name."""
-    exercise = catalogue.get(name)
+    exercise = exercise_catalogue.get(name)
     calls = calls_of(exercise)
     return calls, {mistake.name: results(function_of(exercise, mistake), calls) for mistake in exercise.mistakes}
 
@@ -73,7 +73,7 @@ def unknown_names(source):
     return used - known
 
 
-@pytest.mark.parametrize("exercise", one_in_three(catalogue.names()), indirect=True)
+@pytest.mark.parametrize("exercise", one_in_three(exercise_catalogue.names()), indirect=True)
 def test_every_mistake_runs(exercise):
     _, given = results_of_mistakes(exercise.id)
     for variant in exercise.mistakes:
@@ -87,7 +87,7 @@ def test_mistakes_and_legal_ways_use_no_unknown_names(exercise):
         assert not unknown_names(variant.apply(exercise.solution)), variant.name
 
 
-@pytest.mark.parametrize("exercise", one_in_three(catalogue.names()), indirect=True)
+@pytest.mark.parametrize("exercise", one_in_three(exercise_catalogue.names()), indirect=True)
 def test_no_two_mistakes_give_the_same_answers(exercise):
     """Otherwise the last bit of a rounding decides which of the two is named."""
     calls, given = results_of_mistakes(exercise.id)
@@ -112,7 +112,7 @@ def test_no_two_mistakes_give_the_same_answers(exercise):
     ],
 )
 def test_slips_are_noticed(slip, said):
-    exercise = catalogue.get("05.1")
+    exercise = exercise_catalogue.get("05.1")
     assert raised_in(results(function_of(exercise, slip), calls_of(exercise))) == said
 
 

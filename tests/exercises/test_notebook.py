@@ -134,7 +134,7 @@ def test_text_of_students_stays_text():
 
 
 def a_table():
-    return figures.Table({"codes": [55]})
+    return figures.DataTable({"codes": [55]})
 
 
 @pytest.mark.parametrize("how", ["lock", "skip"])

@@ -5,7 +5,7 @@ import textwrap
 import pytest
 
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from tests.exercises.in_process import judge_here
 
 RIGHT = {
@@ -175,8 +175,8 @@ IN_SINGLE = {
 
 
 def verdict_on(name, source):
-    answer = Answer("import math\nimport numpy as np\n\n" + textwrap.dedent(source), catalogue.get(name).name)
-    return judge_here(catalogue.get(name), answer)
+    answer = Answer("import math\nimport numpy as np\n\n" + textwrap.dedent(source), exercise_catalogue.get(name).name)
+    return judge_here(exercise_catalogue.get(name), answer)
 
 
 @pytest.mark.parametrize("which", RIGHT, ids=": ".join)

@@ -5,8 +5,8 @@ import pytest
 
 from lplab import figures
 from lplab.figures import style
+from lplab.figures.cluster_scaling import ScalingCurve
 from lplab.figures.device_timeline import DETAILS, STYLES, rounded_up
-from lplab.figures.scaling import ScalingCurve
 from lplab.figures.sweep_curves import FAMILIES
 from lplab.hardware import Cluster, simulate, sweep
 

@@ -4,13 +4,13 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from lplab.figures import Table
+from lplab.figures import DataTable
 
 COLUMNS = {"format": ["e4m3fn", "e5m2"], "lost": [0.7251, 0.0102], "codes": [1256, 3], "step": [-0.125, 1e-7]}
 
 
 def test_text_has_the_caption_and_aligned_columns():
-    lines = repr(Table(COLUMNS, caption="Two formats.", formats={"lost": ".1%"})).splitlines()
+    lines = repr(DataTable(COLUMNS, caption="Two formats.", formats={"lost": ".1%"})).splitlines()
     assert lines == [
         "Two formats.",
         "format    lost  codes     step",
@@ -20,19 +20,19 @@ def test_text_has_the_caption_and_aligned_columns():
 
 
 def test_a_format_may_be_a_function_and_text_stays_text():
-    table = Table({"who": ["a", "b"], "x": [1.5, "none"]}, formats={"x": lambda value: f"<{value}>"})
+    table = DataTable({"who": ["a", "b"], "x": [1.5, "none"]}, formats={"x": lambda value: f"<{value}>"})
     assert table.rows() == [["a", "<1.5>"], ["b", "<none>"]]
-    assert Table({"x": [1.5, "none"]}, formats={"x": ".2f"}).rows() == [["1.50"], ["none"]]
+    assert DataTable({"x": [1.5, "none"]}, formats={"x": ".2f"}).rows() == [["1.50"], ["none"]]
 
 
 def test_what_is_not_finite_or_no_number_is_shown_as_it_is():
     nan, inf = float("nan"), float("inf")
-    assert Table({"x": [nan, -inf, True]}).rows() == [["NaN"], ["−∞"], ["True"]]
-    assert Table({"x": [inf]}, formats={"x": ".0%"}).rows() == [["∞"]]
+    assert DataTable({"x": [nan, -inf, True]}).rows() == [["NaN"], ["−∞"], ["True"]]
+    assert DataTable({"x": [inf]}, formats={"x": ".0%"}).rows() == [["∞"]]
 
 
 def test_html_is_a_table_with_a_caption_and_scopes_and_escapes_text():
-    html = Table({"a<b": ["x&y"], "n": [2]}, caption="1 < 2")._repr_html_()
+    html = DataTable({"a<b": ["x&y"], "n": [2]}, caption="1 < 2")._repr_html_()
     figure = ElementTree.fromstring(html)
     table = figure.find("div/table")
     assert figure.findtext("figcaption") == table.get("aria-label") == "1 < 2"
@@ -42,11 +42,13 @@ def test_html_is_a_table_with_a_caption_and_scopes_and_escapes_text():
         ("x&y", "row"),
     ]
     assert [cell.text for cell in table.iter("td")] == ["2"]
-    assert "caption" not in Table({"n": [1]})._repr_html_() and "aria-label" not in Table({"n": [1]})._repr_html_()
+    assert (
+        "caption" not in DataTable({"n": [1]})._repr_html_() and "aria-label" not in DataTable({"n": [1]})._repr_html_()
+    )
 
 
 def test_the_frame_has_the_values_as_they_are():
-    frame = Table(COLUMNS, formats={"lost": ".0%"}).to_frame()
+    frame = DataTable(COLUMNS, formats={"lost": ".0%"}).to_frame()
     assert list(frame.columns) == list(COLUMNS) and frame["lost"].tolist() == [0.7251, 0.0102]
 
 
@@ -60,4 +62,4 @@ def test_the_frame_has_the_values_as_they_are():
 )
 def test_bad_tables_are_refused(columns, formats, message):
     with pytest.raises(ValueError, match=message):
-        Table(columns, formats=formats)
+        DataTable(columns, formats=formats)

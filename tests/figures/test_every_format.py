@@ -11,8 +11,8 @@ import pytest
 
 from lplab import figures, formats, number_text
 from lplab.figures import style
+from lplab.figures.codebook_table import codebook_table_data
 from lplab.figures.grid import element_of
-from lplab.figures.table import codebook_table_data
 from tests.kinds import by_kind
 
 NAMES = formats.names()

@@ -29,7 +29,7 @@ def test_update_equals_drawing_anew(name: str) -> None:
     for fmt in CHAIN[1:]:
         fresh = draw(fmt)
         assert figures.update(live, fresh) is live
-        assert figures.live.same(tree(live), tree(fresh)), fmt
+        assert figures.figure_display.same(tree(live), tree(fresh)), fmt
 
 
 def test_update_of_a_widget() -> None:
@@ -70,7 +70,7 @@ def test_update_refuses_another_figure() -> None:
 
 
 def test_same() -> None:
-    same = figures.live.same
+    same = figures.figure_display.same
     assert same(np.array([1.0, np.nan]), np.array([1.0, np.nan]))
     assert not same(np.array([1.0]), np.array([1.0, 2.0])) and not same(np.array([1.0]), [1.0])
     assert same(np.array(["a"]), np.array(["a"])) and not same({"a": 1}, {"b": 1}) and not same((1, 2), (1, 3))
@@ -92,8 +92,8 @@ def test_light_drawings_are_the_same_figures(name: str) -> None:
     with as_dicts():
         drawn = DRAW[name]("e4m3fn")
         other = DRAW[name]("e5m2")
-    assert figures.live.same(tree(drawn.to_dict()), tree(whole.to_dict()))
-    assert figures.live.same(tree(figures.update(whole, other)), tree(DRAW[name]("e5m2")))
+    assert figures.figure_display.same(tree(drawn.to_dict()), tree(whole.to_dict()))
+    assert figures.figure_display.same(tree(figures.update(whole, other)), tree(DRAW[name]("e5m2")))
 
 
 def test_drawing_becomes_a_figure_only_when_asked() -> None:

@@ -5,9 +5,9 @@ import plotly.graph_objects as go
 import pytest
 
 from lplab import figures
-from lplab.figures import LearnerCurve, LearnerSimilarity, Scaling
+from lplab.figures import LearnerCurve, LearnerScaling, LearnerSimilarity
 
-POINTS = Scaling([1, 2, 4], [0.01, 0.02, 0.04], [0.01] * 3, [0, 100, 300], [0, 60, 90], [0, 4000, 6000])
+POINTS = LearnerScaling([1, 2, 4], [0.01, 0.02, 0.04], [0.01] * 3, [0, 100, 300], [0, 60, 90], [0, 4000, 6000])
 COURSE = LearnerSimilarity([6, 12], [0.6, 0.3], [0.8, 0.7], [0.6, 0.4])
 
 
@@ -76,7 +76,7 @@ def test_a_loss_that_is_not_finite_ends_the_line():
 
 
 @pytest.mark.parametrize(("call", "text"), [
-    (lambda: Scaling([1], [], [], [], [], []), "of one length"),
+    (lambda: LearnerScaling([1], [], [], [], [], []), "of one length"),
     (lambda: figures.many_learners(POINTS, COURSE, 3, 0.01), "no point for 3 learners; there are: 1, 2, 4"),
     (lambda: figures.union_growth([1], [], [0.1], 0.1), "of one length"),
     (lambda: figures.two_distances(np.zeros(3), np.zeros(3)), "pairs for each step"),

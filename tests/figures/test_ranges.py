@@ -8,7 +8,7 @@ from lplab import formats as F
 from lplab.figures import LossScaleHistory
 from lplab.figures.range_outcomes import OCTAVES, describe, range_outcomes, window_edges
 from lplab.figures.window import window
-from lplab.recordings.magnitudes import BINS, LOWEST, Magnitudes, recorded
+from lplab.recordings.magnitudes import BINS, LOWEST, MagnitudeCounts, recorded
 
 RNG = np.random.default_rng(3)
 TENSOR = (RNG.standard_normal(20_000) * np.exp2(RNG.uniform(-40, -5, 20_000))).astype(np.float32)
@@ -19,7 +19,7 @@ def magnitudes(x):
     """What a recorder keeps of a tensor."""
     size = np.abs(x[x != 0]).astype(np.float64)
     counts = np.bincount(np.frexp(size)[1] - 1 - LOWEST, minlength=BINS)
-    return Magnitudes(counts, int((x == 0).sum()), float(size.max()))
+    return MagnitudeCounts(counts, int((x == 0).sum()), float(size.max()))
 
 
 @pytest.mark.parametrize("scale", [-6, 0, 8, 16, 24, 30])
@@ -57,7 +57,7 @@ def test_lost_length_is_near_the_tensors_own():
 
 
 def test_an_empty_tensor_loses_nothing():
-    nothing = Magnitudes(np.zeros(BINS, np.int64), 7, 0.0)
+    nothing = MagnitudeCounts(np.zeros(BINS, np.int64), 7, 0.0)
     outcomes = range_outcomes(nothing, FP16)
     assert (
         outcomes.lost == outcomes.lost_length == 0 and describe(outcomes) == "nothing becomes zero, nothing overflows"
@@ -84,7 +84,7 @@ def test_the_scale_moves_the_bars_and_nothing_else():
 
 
 def test_what_lies_beyond_the_axis_counts_in_the_outermost_bars():
-    far = Magnitudes(np.eye(1, BINS, 10, dtype=np.int64)[0], 0, 2.0**-85.5)
+    far = MagnitudeCounts(np.eye(1, BINS, 10, dtype=np.int64)[0], 0, 2.0**-85.5)
     fig = figures.gradient_range(far, FP16, name="fp16")
     assert list(fig.data[0].x) == [OCTAVES[0] + 0.5] and list(fig.data[0].y) == [100]
 

@@ -7,7 +7,7 @@ import pytest
 
 from lplab import figures
 from lplab.figures import lazy_figure, style
-from lplab.figures.roofline import Mark, Products, Roof
+from lplab.figures.roofline import Products, Roof, RooflinePoint
 from lplab.figures.time_parts import by_layer
 from lplab.hardware import compute
 
@@ -15,7 +15,7 @@ WIDE, NARROW = Roof("BF16", 1e15, 2e12), Roof("FP8", 2e15, 2e12)
 THREE = Products(
     ["a", "b", "c"], np.array([10.0, 5000.0, 5000.0]), np.array([2e13, 1e15, 1e15]), np.array([1.0, 2.0, 1.0])
 )
-STEP = Mark("step", 300.0, 1e14)
+STEP = RooflinePoint("step", 300.0, 1e14)
 
 
 def trace(fig, name):
@@ -39,8 +39,8 @@ def test_products_that_fall_together_are_one_square_as_large_as_their_time():
 
 
 def test_measured_and_published_marks_have_their_own_shape_and_word():
-    marks = [Mark("fp32, 64 × 64", 10.0, 1e12), Mark("fp32, 128 × 128", 20.0, 2e12)]
-    published = [Mark("theirs", float("nan"), 3e14, 1e14, 5e14)]
+    marks = [RooflinePoint("fp32, 64 × 64", 10.0, 1e12), RooflinePoint("fp32, 128 × 128", 20.0, 2e12)]
+    published = [RooflinePoint("theirs", float("nan"), 3e14, 1e14, 5e14)]
     fig = figures.roofline([WIDE], THREE, STEP, measured=marks, published=published)
     measured, theirs = trace(fig, "measured"), trace(fig, "published")
     assert measured.text.tolist() == ["", " fp32 "]  # one word for each format, at the last
@@ -54,11 +54,15 @@ def test_measured_and_published_marks_have_their_own_shape_and_word():
 
 
 def test_measured_marks_of_one_format_are_joined_and_roofs_too_near_share_a_line():
-    marks = [Mark("fp32, 64", 10.0, 1e12), Mark("fp32, 128", 20.0, 2e12), Mark("int8, 64", 10.0, 4e12)]
+    marks = [
+        RooflinePoint("fp32, 64", 10.0, 1e12),
+        RooflinePoint("fp32, 128", 20.0, 2e12),
+        RooflinePoint("int8, 64", 10.0, 4e12),
+    ]
     measured = trace(figures.roofline([WIDE], THREE, STEP, measured=marks), "measured")
     assert "lines" in measured.mode and np.isnan(measured.y).tolist() == [False, False, True, False]
     assert measured.text.tolist()[1::2] == [" fp32 ", " int8 "]
-    marks.insert(2, Mark("bf16, 64", 10.0, 4e12))  # as fast as int8: one name below, the other above
+    marks.insert(2, RooflinePoint("bf16, 64", 10.0, 4e12))  # as fast as int8: one name below, the other above
     assert trace(figures.roofline([WIDE], THREE, STEP, measured=marks), "measured").textposition.tolist()[3:] == [
         "middle right",
         "middle right",

@@ -98,7 +98,8 @@ def test_figure_is_valid_and_can_be_updated() -> None:
         fig = figures.stacked([line], [error, histogram])
         go.Figure(fig.to_plotly_json())
         live = figures.update(live, fig) if live else go.Figure(fig)
-        assert figures.live.same(style.as_plain_dicts(live)[1]["shapes"], style.as_plain_dicts(fig)[1]["shapes"])
+        before, after = (style.as_plain_dicts(one)[1]["shapes"] for one in (live, fig))
+        assert figures.figure_display.same(before, after)
         assert live.layout.meta["alt"] == fig.layout.meta["alt"]
 
 

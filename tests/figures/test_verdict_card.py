@@ -9,8 +9,8 @@ import pytest
 
 from lplab import claims, figures
 from lplab.claims import CheckResult, ClaimBuilder, DrawnRow
-from lplab.claims.framework.claim import key
 from lplab.claims.framework.drawing import Drawing
+from lplab.claims.framework.results import key
 from lplab.claims.framework.store import Stored
 from lplab.figures import verdict_rows
 from lplab.figures.verdict_card import SIGNS, STYLE, WORDS, VerdictCards, without_notes

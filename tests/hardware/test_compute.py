@@ -7,7 +7,7 @@ import pytest
 
 from lplab.hardware import accelerators, amdahl, compute, multiplier, precisions, systolic, workloads
 from lplab.hardware.layer_times import PARTS
-from lplab.hardware.workloads.layer import Layer, Workload
+from lplab.hardware.workloads.workload import Layer, Workload
 
 DENSE = Layer("fc", "linear", m=1, n=1000, k=2000, weights=2_000_000, inputs=2000, outputs=1000)
 ONE = Workload("one", "one layer", (DENSE,))

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from lplab.compression.compression_ratio import wire_bytes
-from lplab.hardware import Link, links, nccl_tuner, network
-from lplab.hardware.collectives import log2_ceil, log2_floor
-from lplab.hardware.fabric import COLLECTIVES, Fabric
-from lplab.hardware.graded import GRADES, sources
-from lplab.hardware.loggp import LogGP
+from lplab.hardware import Link, network
+from lplab.hardware.network import links, nccl_tuner
+from lplab.hardware.network.all_reduce_algorithms import ALL_REDUCE, log2_ceil, log2_floor
+from lplab.hardware.network.fabric import COLLECTIVES, Fabric
+from lplab.hardware.sourced_value import GRADES, sources
 
 RANKS = np.array([1, 2, 3, 4, 7, 8, 64, 1000, 10_000_000])
 
@@ -30,7 +30,7 @@ def test_t28_ring_all_reduce_has_the_steps_and_bytes_of_counting(ranks):
     steps, sent = ring_by_hand(ranks, 1 << 20)
     assert network.steps("ring", ranks) == steps == 2 * (ranks - 1)
     assert math.isclose(network.sent_bytes("ring", ranks, 1 << 20), max(sent))
-    assert math.isclose(wire_bytes("sum", 1 << 20, ranks), max(sent))
+    assert math.isclose(wire_bytes("all_reduce", 1 << 20, ranks), max(sent))
 
 
 @pytest.mark.parametrize("power", range(1, 11))
@@ -65,7 +65,7 @@ def halving_by_hand(ranks: int) -> tuple[int, float, float]:
 @pytest.mark.parametrize("ranks", [2, 3, 5, 6, 8, 12, 100])
 def test_halving_doubling_of_any_ranks_is_counting(ranks):
     steps, path, sent = halving_by_hand(ranks)
-    found = network.algorithm_of("halving_doubling")
+    found = ALL_REDUCE["halving_doubling"]
     assert network.steps("halving_doubling", ranks) == steps
     assert math.isclose(network.sent_bytes("halving_doubling", ranks, 1.0), sent)
     assert math.isclose(found.seconds(ranks, 1e9, Link(0.0, 1e9)), path)
@@ -101,7 +101,7 @@ def test_nccls_rings_across_nodes_are_slower_to_begin_from_4096_bytes_a_rank_on(
 @pytest.mark.parametrize(("inner", "hop"), [("pcie4", "pci"), ("nvlink3", "nvlink")])
 def test_nccl_hops_inside_a_node_are_those_of_its_link(inner, hop):
     fabric = Fabric("infiniband_hdr", "nccl", devices_per_node=8, inner_link=inner)
-    assert fabric.seconds("sum", 1e3, 16) == nccl_tuner.all_reduce_seconds(2, 8, 1e3, 25e9, inner=hop)
+    assert fabric.seconds("all_reduce", 1e3, 16) == nccl_tuner.all_reduce_seconds(2, 8, 1e3, 25e9, inner=hop)
 
 
 def test_t52_the_preset_of_gtopk():
@@ -158,14 +158,13 @@ def test_logarithms_are_exact(n):
     (lambda: network.steps("ring", 10**400), "the number of devices must be within the range of float64"),
     (lambda: network.sent_bytes("ring", 8, "1MB"), "the bytes of a message must be a number or .*, got '1MB'"),
     (lambda: network.all_gather_seconds(8, "1000", "ideal"), "the bytes of a message must be .*, got '1000'"),
-    (lambda: Fabric("ideal").seconds("sum", None, 8), "the bytes of a message must be a number or .*, got None"),
+    (lambda: Fabric("ideal").seconds("all_reduce", None, 8), "the bytes of a message must be a number or .*, got None"),
     (lambda: Fabric("ideal", devices_per_node="4"), "the number of devices must be a number or .*, got '4'"),
     (lambda: Link(1e-6, 1e9).seconds("1e6"), "the bytes of a message must be a number or .*, got '1e6'"),
     (lambda: Link(1e-6, 1e9).shared("two"), "the ways of a shared link must be a number or .*, got 'two'"),
     (lambda: Link("x", 1e9), "latency_seconds of a link must be a number or an array of numbers, got 'x'"),
     (lambda: Link(1e-6, "fast"), "bytes_per_second of a link must be a number or an array of numbers, got 'fast'"),
     (lambda: Link(None, 1e9), "latency_seconds of a link must be a number or an array of numbers, got None"),
-    (lambda: network.multidimensional_seconds([2], 1, []), "one link for each dimension"),
     (lambda: Link(1e-6, -5.0), "must be positive, got -5.0"),
     (lambda: Link(1e-6, 0.0), "must be positive, got 0.0"),
     (lambda: Link(-1e-6, 1.0), "must be finite and 0 or more, got -1e-06"),
@@ -176,11 +175,10 @@ def test_logarithms_are_exact(n):
     (lambda: Fabric("ideal", devices_per_node=4), "need inner_link="),
     (lambda: Fabric("ideal", devices_per_node=4, inner_link="ideal").split(6), "6 devices do not fill nodes of 4"),
     (lambda: Fabric("ideal", "rings"), "did you mean ring"),
-    (lambda: Fabric("ideal").seconds("scatter", 1, 2), "allowed: sum, gather"),
+    (lambda: Fabric("ideal").seconds("scatter", 1, 2), "allowed: all_reduce, gather"),
     (lambda: nccl_tuner.all_reduce_seconds(1, 8, 1e9, -1.0), "bus_bytes_per_second must be positive, got -1"),
     (lambda: nccl_tuner.all_reduce_seconds(1, 8, 1e9, "fast"), "bus_bytes_per_second must be a number .*, got 'fast'"),
     (lambda: nccl_tuner.all_reduce_seconds(1, 8, "1GB", 1e9), "the bytes of a message must be a number .*, got '1GB'"),
-    (lambda: LogGP("x", 0, 0, 1), "latency_seconds must be a number or an array of numbers, got 'x'"),
     (lambda: nccl_tuner.latency_seconds("ring", "ll", 1, 8, inner="wire"), "allowed: nvlink, pci"),
 ])  # fmt: skip
 def test_bad_input_is_told_in_one_line(ask, message):
@@ -223,20 +221,21 @@ def test_nodes_of_one_device_are_a_flat_network(kind):
 def test_nodes_share_their_link_and_ddl_is_the_sum_over_dimensions():
     nodes = Fabric("infiniband_edr", "ring", devices_per_node=4, inner_link="nvlink1")
     outer, inner = links.get("infiniband_edr").shared(4), links.get("nvlink1")
-    expected = network.multidimensional_seconds([4, 64], 1e8, [inner, outer])
-    assert math.isclose(nodes.seconds("sum", 1e8, 256), expected)
+    expected = network.all_reduce_seconds("ring", 4, 1e8, inner)
+    expected += network.all_reduce_seconds("ring", 64, 1e8 / 4, outer)
+    assert math.isclose(nodes.seconds("all_reduce", 1e8, 256), expected)
     scattered = nodes.seconds("reduce_scatter", 1e8, 256) + nodes.seconds("all_gather", 1e8, 256)
     assert math.isclose(scattered, expected)
 
 
 def test_a_gather_grows_with_the_devices_and_a_sum_does_not():
     fabric = Fabric(Link(0.0, 1e9), "ring")
-    sums, gathers = (fabric.seconds(kind, 1e6, np.array([64, 512])) for kind in ("sum", "gather"))
+    sums, gathers = (fabric.seconds(kind, 1e6, np.array([64, 512])) for kind in ("all_reduce", "gather"))
     assert sums[1] / sums[0] < 1.02 and math.isclose(gathers[1] / gathers[0], 511 / 63)
 
 
 @pytest.mark.parametrize("name", [*network.names(), "nccl"])
-@pytest.mark.parametrize("kind", ["sum", "gather"])
+@pytest.mark.parametrize("kind", ["all_reduce", "gather"])
 def test_an_algorithm_may_be_spelled_with_capitals_and_dashes(name, kind):
     own, other = (Fabric("nvlink3", word).seconds(kind, 1e6, 6) for word in (name, name.upper().replace("_", "-")))
     assert own == other
@@ -250,24 +249,6 @@ def test_nccls_names_may_be_spelled_with_capitals():
 
 def test_a_parameter_server_is_a_bottleneck_and_shards_are_not():
     one, many = (Fabric(Link(0.0, 1e9), name) for name in ("parameter_server", "sharded_server"))
-    assert math.isclose(one.seconds("sum", 1e6, 100), 2 * 100 * 1e6 / 1e9)
-    assert math.isclose(many.seconds("sum", 1e6, 100), 2 * 1e6 / 1e9)
+    assert math.isclose(one.seconds("all_reduce", 1e6, 100), 2 * 100 * 1e6 / 1e9)
+    assert math.isclose(many.seconds("all_reduce", 1e6, 100), 2 * 1e6 / 1e9)
     assert one.seconds("gather", 1e3, 100) > 50 * many.seconds("gather", 1e3, 100)
-
-
-def test_loggp_agrees_with_its_link_and_streams_messages():
-    model = LogGP(latency_seconds=5e-6, overhead_seconds=1e-6, gap_seconds=3e-6, byte_seconds=1e-9)
-    for nbytes in 1, 1e3, 1e9:
-        assert math.isclose(model.message_seconds(nbytes), 5e-6 + 2e-6 + (nbytes - 1) * 1e-9)
-        assert math.isclose(model.message_seconds(nbytes), model.link().seconds(nbytes))
-    for ranks in 2, 7, 64:
-        ring = network.all_reduce_seconds("ring", ranks, 1e6, model.link())
-        assert math.isclose(model.ring_seconds(ranks, 1e6), ring)
-    assert math.isclose(model.stream_seconds(4, 1), 3 * 3e-6 + 7e-6), "the gap decides, not the overhead"
-    slow = LogGP(5e-6, 4e-6, 3e-6, 1e-9)
-    assert math.isclose(slow.stream_seconds(4, 1), 3 * 4e-6 + 13e-6), "the overhead decides, not the gap"
-    assert model.stream_seconds(np.array([1, 2]), np.array([[1.0], [100.0]])).shape == (2, 2)
-    with pytest.raises(ValueError, match="gap_seconds must be 0 or more, got -1"):
-        LogGP(0, 0, -1, 1e-9)
-    with pytest.raises(ValueError, match="1 / bandwidth"):
-        LogGP(0, 0, 0, 0)

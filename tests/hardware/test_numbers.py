@@ -12,7 +12,6 @@ from lplab.hardware import (
     compute,
     footprint,
     multiplier,
-    nccl_tuner,
     network,
     overlap,
     scaling,
@@ -22,10 +21,10 @@ from lplab.hardware import (
     workloads,
 )
 from lplab.hardware.chip import Accelerator
-from lplab.hardware.fabric import Fabric
 from lplab.hardware.footprint import Device, Job, Power, Radio, Region
 from lplab.hardware.footprint.measured import measure
-from lplab.hardware.loggp import LogGP
+from lplab.hardware.network import nccl_tuner
+from lplab.hardware.network.fabric import Fabric
 from lplab.hardware.precisions import Precision
 from lplab.hardware.workloads import Layer
 
@@ -77,14 +76,13 @@ CALLS = {  # a function, its arguments, the arguments that are numbers, and whet
     "link": (Link, {"latency_seconds": 1e-6, "bytes_per_second": 1e9}, "latency_seconds", True),
     "message on a link": (lambda bytes: Link(1e-6, 1e9).seconds(bytes), {"bytes": 1}, "", True),
     "shared": (lambda ways: Link(1e-6, 1e9).shared(ways), {"ways": 2}, "", True),
-    "fabric": (lambda **given: Fabric("ideal").seconds("sum", given["bytes"], given["devices"],
+    "fabric": (lambda **given: Fabric("ideal").seconds("all_reduce", given["bytes"], given["devices"],
                                                        given["reduce_seconds_per_byte"]),
                {"bytes": 1e6, "devices": 8, "reduce_seconds_per_byte": 0.0}, "", True),
     "scatter": (lambda **given: network.reduce_scatter_seconds(8, 1e6, "ideal", **given),
                 {"reduce_seconds_per_byte": 0.0}, "", True),
     "nccl": (lambda devices, bus_bytes_per_second: nccl_tuner.bandwidth("ring", "ll", 1, devices, bus_bytes_per_second),
              {"devices": 8, "bus_bytes_per_second": 1e9}, "devices", True),
-    "loggp": (LogGP, {"latency_seconds": 1, "overhead_seconds": 1, "gap_seconds": 1, "byte_seconds": 1}, "", False),
     "buckets": (lambda bucket_bytes: overlap.buckets(np.ones(3), bucket_bytes), {"bucket_bytes": 2}, "", None),
     "layer times": (lambda **given: compute.layer_times("resnet18", "h100", "bf16", **given),
                     {"batch": 8, "utilization": 0.5}, "", None),

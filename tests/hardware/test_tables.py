@@ -2,7 +2,7 @@
 
 import pytest
 
-from lplab.hardware import tables
+from lplab.hardware import csv_tables
 
 GOOD = "# a comment\nregion, grams_per_kwh, grade\nhere, 12, read\n"
 
@@ -10,7 +10,7 @@ GOOD = "# a comment\nregion, grams_per_kwh, grade\nhere, 12, read\n"
 def test_a_users_file(tmp_path):
     path = tmp_path / "own.csv"
     path.write_text(GOOD, encoding="utf-8")
-    assert tables.read(path, ["region"]) == [{"region": "here", "grams_per_kwh": "12", "grade": "read"}]
+    assert csv_tables.read(path, ["region"]) == [{"region": "here", "grams_per_kwh": "12", "grade": "read"}]
 
 
 @pytest.mark.parametrize(
@@ -27,18 +27,18 @@ def test_bad_files(tmp_path, text, words):
     path = tmp_path / "own.csv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=words):
-        tables.read(path, ["region"])
+        csv_tables.read(path, ["region"])
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path):
     path = tmp_path / "own.csv"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ValueError, match="own.csv is no text in UTF-8"):
-        tables.read(path, ["region"])
+        csv_tables.read(path, ["region"])
 
 
 def test_numbers():
     with pytest.raises(ValueError, match="hours must be a number of at least 0"):
-        tables.number({"hours": "-1"}, "hours")
+        csv_tables.number({"hours": "-1"}, "hours")
     with pytest.raises(ValueError, match="hours must be a number"):
-        tables.number({"hours": "inf"}, "hours")
+        csv_tables.number({"hours": "inf"}, "hours")

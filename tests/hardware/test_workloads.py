@@ -14,7 +14,7 @@ from lplab import models
 from lplab.hardware import compute, precisions, workloads
 from lplab.hardware.memory import activation_bytes
 from lplab.hardware.workloads import torch_ops
-from lplab.hardware.workloads.layer import Layer, Workload
+from lplab.hardware.workloads.workload import Layer, Workload
 
 # parameters and multiply-adds (products alone) as everybody counts them: torchvision and its counters for the first
 # four; the others from the papers' shapes

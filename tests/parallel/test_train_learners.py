@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from lplab.cli import learners, main  # noqa: E402
+from lplab.cli import main, train_learners  # noqa: E402
 from lplab.parallel import Learners  # noqa: E402
 
 MLP = ["train", "--model", "mlp", "--steps", "3", "--learners", "2"]
@@ -30,7 +30,7 @@ SCALECOM = [*MLP, "--compressor", "scalecom:chunk=50", "--json"]
 def distributed():
     """What a real run prints to stdout and stderr on a machine with a single processor."""
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
-        patch.setattr(learners, "processors", lambda: 1)
+        patch.setattr(train_learners, "processors", lambda: 1)
         assert main([*SCALECOM, "--distributed"]) == 0
     return out.getvalue(), err.getvalue()
 
@@ -135,7 +135,7 @@ def test_a_training_that_diverges_ends_with_code_1_as_of_one_learner_and_its_jso
 
 def test_more_processes_than_processors_are_warned_of(distributed, capsys, monkeypatch):
     assert "2 processes share a single processor" in distributed[1]
-    monkeypatch.setattr(learners, "processors", lambda: 1)
+    monkeypatch.setattr(train_learners, "processors", lambda: 1)
     assert main(MLP) == 0
     assert "share" not in capsys.readouterr().err
 

@@ -1,7 +1,4 @@
-"""What a run says at its end: what was left out, and for each failure the one command that repeats it alone.
-
-Which tests failed is kept in pytest's cache, for ``python -m tests.failed_again``.
-"""
+"""What a run says at its end: what was left out, and for each failure the one command that repeats it alone."""
 
 import shlex
 import sys
@@ -10,7 +7,6 @@ from typing import Any
 
 import pytest
 
-KEY = "lplab/outcome"
 COMMAND = "python start.py test" if sys.platform == "win32" else "python3 start.py test"
 slow_left_out = pytest.StashKey[int]()
 
@@ -61,21 +57,9 @@ def repeat(report: Any) -> str:
     return " ".join([COMMAND, *everything, "-n0", shlex.quote(alone(report))])
 
 
-def outcome(stats: dict[str, list], exitstatus: int) -> dict[str, Any]:
-    """What is kept of a run: its failed tests, whether there was no other error, how many tests passed."""
-    wrong = [*stats.get("failed", []), *stats.get("error", [])]
-    only_tests = exitstatus == pytest.ExitCode.TESTS_FAILED and not any(
-        isinstance(r, pytest.CollectReport) for r in wrong
-    )
-    failed = list(dict.fromkeys(map(alone, wrong)))
-    return {"only_tests_failed": only_tests, "failed": failed, "passed": len(stats.get("passed", []))}
-
-
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
-    """Print it, and keep what failed."""
+    """Print it."""
     stats = terminalreporter.stats
-    if cache := getattr(config, "cache", None):
-        cache.set(KEY, outcome(stats, exitstatus))
     skipped = Counter(reason(report) for report in stats.get("skipped", []))
     left_out = config.stash[slow_left_out]
     if left_out or skipped:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lplab.claims import BranchPlan
-from lplab.recordings.ingredients import (
+from lplab.recordings.ingredient_runs import (
     COMBINATIONS,
     FORMATS,
     HELPERS,

@@ -8,13 +8,13 @@ import pytest
 import traitlets
 
 from lplab.widgets.explorer_base import Explorer, set_options
-from lplab.widgets.fields import Choice, State, control
+from lplab.widgets.fields import Choice, ExplorerState, control
 
 SIZES = {"small": (1, 2), "large": (2, 3)}
 
 
 @dataclass(frozen=True)
-class Place(State):
+class Place(ExplorerState):
     kind: str = control("small", Choice("kind", list(SIZES)))
     size: int = control(
         1, Choice("size", lambda at: SIZES[at.kind], refusal="size must be one of ({allowed}), got {value!r}")

@@ -7,11 +7,11 @@ import ipywidgets
 import numpy as np
 import pytest
 
-from lplab.widgets.fields import Buttons, Checkbox, Choice, Slider, State, Steps, control, preset_of
+from lplab.widgets.fields import Buttons, Checkbox, Choice, ExplorerState, Slider, Steps, control, preset_of
 
 
 @dataclass(frozen=True)
-class Trip(State):
+class Trip(ExplorerState):
     days: int = control(3, Slider("days", 1, 9))
     budget: float = control(0.5, Slider("budget", 0.0, 1.0, step=0.1, readout_format=".0%"))
     region: str = control("north", Buttons("region", ["north", "south"]))

@@ -4,7 +4,7 @@ import ipywidgets
 import plotly.graph_objects as go
 import pytest
 
-from lplab.figures import Table
+from lplab.figures import DataTable
 from lplab.widgets import LiveFigure, Veil
 
 
@@ -13,8 +13,8 @@ from lplab.widgets import LiveFigure, Veil
     [
         (ipywidgets.IntSlider(), ipywidgets.IntSlider),
         (go.Figure(), LiveFigure),
-        (Table({"a": [1]}), ipywidgets.HTML),
-        (lambda: Table({"a": [1]}), ipywidgets.HTML),
+        (DataTable({"a": [1]}), ipywidgets.HTML),
+        (lambda: DataTable({"a": [1]}), ipywidgets.HTML),
     ],
 )
 def test_the_content_comes_when_the_veil_is_lifted(content, kind):

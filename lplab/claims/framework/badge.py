@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from lplab.claims.framework.claim import UNDECIDED, Check, CheckResult, Results
+from lplab.claims.framework.results import UNDECIDED, Check, CheckResult, Results
 
 Words = str | Callable[[Results], str]
 

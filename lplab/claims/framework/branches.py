@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lplab.claims.framework.claim import CheckResult
 from lplab.claims.framework.portable import instructions
+from lplab.claims.framework.results import CheckResult
 from lplab.claims.framework.trainings import TrainingResult, cosine, one_thread, run_steps
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from lplab.claims.framework.claim import Point, Results
+    from lplab.claims.framework.results import Point, Results
     from lplab.training import Recipe, Recorder, Trainer
     from lplab.training.loop.tasks import Task
 
@@ -442,7 +442,7 @@ def loss_gaps(results: Results, point: Point, other: Point) -> tuple[np.ndarray,
     Raises:
         ValueError: as :meth:`~lplab.claims.framework.claim.Results.values`.
 
-    >>> from lplab.claims.framework.claim import Results
+    >>> from lplab.claims.framework.results import Results
     >>> rows = [({"recipe": "float32"}, 0, {"train_loss": 2.0, "loss": 2.5})]
     >>> rows += [({"recipe": "fp4"}, 0, {"train_loss": 2.25, "loss": 3.0})]
     >>> loss_gaps(Results(rows), {"recipe": "fp4"}, {"recipe": "float32"})

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from lplab.claims.framework.badge import BadgeClause, Words
-from lplab.claims.framework.claim import QUICK, Check, CheckResult, Claim, Numbers, Point, Results
+from lplab.claims.framework.claim import QUICK, Claim
 from lplab.claims.framework.drawing import MEDIAN, Drawing
+from lplab.claims.framework.results import Check, CheckResult, Numbers, Point, Results
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from lplab.claims.framework.claim import Results
+    from lplab.claims.framework.results import Results
 
 
 MEDIAN, MEAN, RANGE = STATISTICS = ("median", "mean", "range")
@@ -119,7 +119,7 @@ class Drawing:
         Raises:
             ValueError: a published number has a label that no row has, or a value is not finite.
 
-        >>> from lplab.claims.framework.claim import Results
+        >>> from lplab.claims.framework.results import Results
         >>> made = Drawing("error, %", lambda results: {"8 bits": results.values("error", bits=8)}, {"8 bits": 1.4})
         >>> made.drawn(Results([({"bits": 8}, 0, {"error": 2.0}), ({"bits": 8}, 1, {"error": 4.0})]))
         (DrawnRow(label='8 bits', values=array([2., 4.]), theirs=(1.4,)),)

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from lplab.claims.framework.claim import LONG, Claim, Numbers, Point, key
+from lplab.claims.framework.claim import LONG, Claim
 from lplab.claims.framework.portable import portable_arithmetic
+from lplab.claims.framework.results import Numbers, Point, key
 from lplab.claims.framework.store import Session, Stored, save, stored
 
 SAVE_INTERVAL = 5.0  # seconds between two writes of what is finished of a quick claim

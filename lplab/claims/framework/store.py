@@ -13,8 +13,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from lplab.claims.framework.claim import QUICK, Claim, Numbers, Point, Results, key
+from lplab.claims.framework.claim import QUICK, Claim
 from lplab.claims.framework.portable import NAME, instructions
+from lplab.claims.framework.results import Numbers, Point, Results, key
 from lplab.datasets import data_folder
 
 PACKAGES = ("lplab", "numpy", "numba", "torch")

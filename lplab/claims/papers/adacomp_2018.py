@@ -15,8 +15,8 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words, median_and_range, within_noise
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words, median_and_range, within_noise
 from lplab.compression import AdaComp, AllGather, Compressor, Context, Dense, LayerInfo, LayerState
 from lplab.compression.compression_ratio import adacomp_paper_ratio, entropy_bound, wire_bytes
 from lplab.compression.compressor import Request, Steps
@@ -89,7 +89,7 @@ class Counted:
     def numbers(self, bin: int) -> dict[str, float]:
         """The four compression ratios against float32, elements a bin and the share of empty bins."""
         wire = sum(wire_bytes("gather", size, LEARNERS) for size in self.longest.values())
-        dense = sum(wire_bytes("sum", 4 * self.infos[layer].numel, LEARNERS) for _, layer in self.longest)
+        dense = sum(wire_bytes("all_reduce", 4 * self.infos[layer].numel, LEARNERS) for _, layer in self.longest)
         values = {
             "sent_per_bin": self.sent / self.bins,
             "empty": self.empty / self.bins,
@@ -102,12 +102,12 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Recorded(WrappedCompressor):
+class RecordingCompressor(WrappedCompressor):
     """A compressor that calls ``note`` with every request of every learner.
 
     >>> from lplab.compression import exchange
     >>> seen = []
-    >>> recorded = Recorded(Dense(), lambda context, request: seen.append(type(request).__name__))
+    >>> recorded = RecordingCompressor(Dense(), lambda context, request: seen.append(type(request).__name__))
     >>> exchange(recorded, [np.ones(2, np.float32)] * 2, [recorded.init((2,))] * 2).tolist(), seen
     ([1.0, 1.0], ['AllReduce', 'AllReduce'])
     """
@@ -115,8 +115,8 @@ class Recorded(WrappedCompressor):
     note: Callable[[Context, Request], Any]
 
     def for_layer(self, layer: LayerInfo) -> Compressor:
-        """Recorded, with the settings of the layer."""
-        return Recorded(self.compressor.for_layer(layer), self.note)
+        """The compressor with the settings of the layer, which calls ``note``, too."""
+        return RecordingCompressor(self.compressor.for_layer(layer), self.note)
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
         """Those of the compressor."""
@@ -144,7 +144,7 @@ def run(family: str, method: str, seed: int, steps: int) -> dict[str, float]:
     name, _, bin = TASKS[family]
     task = tasks.get(name)
     counted = Counted(layer_infos(task.model(seed)))
-    compressor = Dense() if method == "dense" else Recorded(AdaComp(), counted.note)
+    compressor = Dense() if method == "dense" else RecordingCompressor(AdaComp(), counted.note)
     finished = train(task, compressor, LEARNERS, steps, seed, batch=task.batch // LEARNERS * LEARNERS)
     window = max(1, round(WINDOW * steps))
     early = np.mean(finished.losses[steps // 2 - window : steps // 2]) / np.log(2) if steps >= 4 else 0.0

@@ -11,9 +11,10 @@ import numpy as np
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import PairedCondition, above, paired_result, paired_text, within
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import LONG, CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import median_and_range
+from lplab.claims.framework.claim import LONG
 from lplab.claims.framework.drawing import MEAN
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import median_and_range
 from lplab.claims.papers.adacomp_2018 import LEARNERS, LSTM, PUBLISHED, TASKS, run
 
 STEPS = 2000

@@ -10,8 +10,8 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import clearly_above, join_words, median_and_range, within_noise
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import clearly_above, join_words, median_and_range, within_noise
 from lplab.compression import AdaComp, Compressor, Context, Dense, LayerInfo, LayerState
 from lplab.compression.compressor import Steps
 from lplab.compression.wrappers import WrappedCompressor
@@ -118,7 +118,7 @@ def measure(point: Point, seed: int, steps: int = STEPS) -> Numbers:
 
 def _own_gradient(learners: Any) -> np.ndarray:
     """The gradient of rank 0 at the next step."""
-    from lplab.parallel.gradients import sequential_gradients
+    from lplab.parallel.learner_gradients import sequential_gradients
 
     values = sequential_gradients(learners.model, learners.loss, [learners.batches(learners.step, 0)], [0])
     gradient: np.ndarray = values.gradients[LAYER].numpy()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.claims.papers.ddl_model import ddl_efficiency, goyal_efficiency
 
 PUBLISHED, GOYAL, LARGE = 95.0, 90.0, 88.0  # per cent

@@ -9,7 +9,8 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from lplab.hardware import Cluster, Link, Simulation, links, simulate
+from lplab.hardware import Cluster, Link, Simulation, simulate
+from lplab.hardware.network import links
 
 IMAGES, BATCH = 1_281_167, 32  # of ImageNet-1K; of a GPU in a step
 COMPUTE = 0.2  # seconds of a step of 32 images on a P100, forward and backward

@@ -17,10 +17,10 @@ from lplab.arithmetic import Accumulator
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import surely_above
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words
 from lplab.claims.framework.models import branch_transformer
 from lplab.claims.framework.operands import operands
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words
 from lplab.training.recipe.recipe import FOURTEEN_BITS, PROMOTED
 
 ROUNDING = PROMOTED.rounding

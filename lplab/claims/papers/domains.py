@@ -24,9 +24,10 @@ from lplab.claims.framework.branches import (
     worse,
 )
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import LONG, CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.claim import LONG
 from lplab.claims.framework.drawing import MEAN
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words
 from lplab.compression import AdaComp, Compressor, Dense, ScaleCom
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import numpy as np
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import above, paired_result, paired_text, surely_above, surely_within, within
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words, seed_range
 from lplab.claims.framework.drawing import MEAN
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words, seed_range
 from lplab.claims.papers.scalecom_2020 import CONV, FC, TEXT
 from lplab.compression import Compressor, Dense, EFSign, TopK
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import clearly_above, median_and_range, within_noise
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import clearly_above, median_and_range, within_noise
 from lplab.compression import QSGD, Compressor, Dense, TopK
 
 ROUNDS, STEPS, LEARNING_RATE = 20, 5, 0.1

@@ -12,9 +12,9 @@ from typing import Any
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words, low_to_high
 from lplab.claims.framework.drawing import RANGE
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words, low_to_high
 from lplab.hardware import Cluster, accelerators, compute, multiplier, precisions, simulate
 from lplab.hardware.footprint import Power, energy_of
 

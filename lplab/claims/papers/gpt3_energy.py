@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lplab.claims.bibliography import PAPERS
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.hardware import accelerators, workloads
 from lplab.hardware.footprint import Job, bill, runs, training_hours, training_operations
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import counting_noise, join_words, median_and_range
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import counting_noise, join_words, median_and_range
 from lplab.training import FixedPointConfig, train_fixed_point
 from lplab.training.fixed_point.training import TEST_IMAGES
 
@@ -24,7 +24,7 @@ MAX_ERROR_LEARNED, MIN_ERROR_STALLED = 10.0, 50.0
 
 
 @dataclass(frozen=True)
-class Setting:
+class ExperimentSetting:
     """One way to set the experiment up: everything but rounding rule, fraction bits and seed."""
 
     label: str
@@ -34,10 +34,10 @@ class Setting:
 
 
 SETTINGS = {
-    "one format": Setting("16 bits, one format", {}, FRACTION_BITS_16),
-    "20 bits": Setting("20 bits, one format", {"word_length": 20}, FRACTION_BITS_20),
-    "wide outputs": Setting("16 bits, outputs ⟨6, 10⟩", {"outputs": "q6.10"}, FRACTION_BITS_16),
-    "gradient first": Setting(
+    "one format": ExperimentSetting("16 bits, one format", {}, FRACTION_BITS_16),
+    "20 bits": ExperimentSetting("20 bits, one format", {"word_length": 20}, FRACTION_BITS_20),
+    "wide outputs": ExperimentSetting("16 bits, outputs ⟨6, 10⟩", {"outputs": "q6.10"}, FRACTION_BITS_16),
+    "gradient first": ExperimentSetting(
         "gradient rounded first, outputs ⟨6, 10⟩",
         {"outputs": "q6.10", "convert_gradient": True},
         FRACTION_BITS_16,

@@ -17,11 +17,11 @@ from lplab import formats
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import above, paired_result, paired_text, surely_above, within
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words
 from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import branch_transformer
 from lplab.claims.framework.operands import Operands, operands
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words
 from lplab.quantizers import Hadamard, PreScaled
 
 BEFORE, BATCHES = 500, 2  # steps in float32; batches of 512 tokens

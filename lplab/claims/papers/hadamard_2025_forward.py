@@ -10,9 +10,9 @@ import numpy as np
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import above, paired_result, paired_text
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words
 from lplab.claims.framework.drawing import MEAN
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words
 from lplab.claims.papers.hadamard_2025 import (
     BEFORE,
     NEAREST,

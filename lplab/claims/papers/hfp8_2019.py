@@ -19,10 +19,10 @@ from lplab.claims.framework.branches import (
     worse,
 )
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import median_and_range, seed_range
 from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import branch_transformer
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import median_and_range, seed_range
 from lplab.claims.framework.trainings import TrainingResult, one_thread
 
 PLAN = BranchPlan(before=500, steps=100)

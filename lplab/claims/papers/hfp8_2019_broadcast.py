@@ -8,13 +8,14 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words
 from lplab.claims.framework.drawing import RANGE
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words
 from lplab.compression import ScaleCom
 from lplab.compression.sharded_weights import ShardedUpdateFormats
-from lplab.hardware import Cluster, links, precisions, simulate, workloads
+from lplab.hardware import Cluster, precisions, simulate, workloads
 from lplab.hardware.accelerators import Accelerator
+from lplab.hardware.network import links
 
 LEARNERS, BATCH = 16, 32
 WORKER = Accelerator("worker", "a worker that sustains 80 TFLOPS", {"fp16": 80e12})

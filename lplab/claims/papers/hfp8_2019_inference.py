@@ -8,8 +8,13 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import counting_noise, join_words, median_and_range, median_and_range_signed
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import (
+    counting_noise,
+    join_words,
+    median_and_range,
+    median_and_range_signed,
+)
 from lplab.claims.framework.trainings import cosine, evaluate, one_thread, train
 
 STEPS, BATCH = 480, 50

@@ -12,8 +12,8 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words, median_and_range
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words, median_and_range
 from lplab.compression import AdaComp, Compressor, Context, Dense, LayerInfo, LayerState, Lossless, TopK, Transfer
 from lplab.compression.compressor import Steps
 

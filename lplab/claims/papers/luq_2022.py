@@ -8,10 +8,10 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words, median_and_range, within_noise
 from lplab.claims.framework.drawing import RANGE
 from lplab.claims.framework.models import deep_mlp
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words, median_and_range, within_noise
 from lplab.claims.framework.trainings import cosine, train
 from lplab.claims.papers.sun_2020_threshold import GRADIENTS, samples
 from lplab.quantizers import Luq

@@ -13,8 +13,14 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import clearly_above, join_words, median_and_range, power_of_two, within_noise
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import (
+    clearly_above,
+    join_words,
+    median_and_range,
+    power_of_two,
+    within_noise,
+)
 from lplab.claims.framework.trainings import train
 
 if TYPE_CHECKING:

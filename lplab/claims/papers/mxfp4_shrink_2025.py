@@ -16,9 +16,9 @@ import numpy as np
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import above, checkpoint, paired_result, surely_above, within
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import median_and_range
 from lplab.claims.framework.models import branch_transformer
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import median_and_range
 from lplab.claims.framework.trainings import one_thread
 
 if TYPE_CHECKING:

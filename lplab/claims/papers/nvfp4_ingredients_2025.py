@@ -27,10 +27,10 @@ from lplab.claims.framework.branches import (
     worse_in_pairs,
 )
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words
 from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import branch_transformer
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words
 
 PLAN = BranchPlan(before=500, steps=60)
 SHARE = 1 / 3  # of the recipe's gap to float32: a helper that brings surely less is not needed

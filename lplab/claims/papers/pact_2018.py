@@ -13,8 +13,8 @@ import numpy as np
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import surely_above
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words, median_and_range, within_noise
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words, median_and_range, within_noise
 from lplab.claims.framework.trainings import cosine, train
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words
 from lplab.claims.framework.drawing import MEAN
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words
 from lplab.hardware import accelerators, compute
 from lplab.hardware.footprint.step_energy import BUSY_SHARE, IDLE_SHARE
 from lplab.hardware.layer_times import LayerTimes

@@ -9,8 +9,8 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import clearly_above, median_and_range
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import clearly_above, median_and_range
 from lplab.claims.framework.trainings import cosine, train
 from lplab.quantizers import Sawb
 from lplab.quantizers.sawb import SAWB_ROWS, on_levels

@@ -10,8 +10,8 @@ import numpy as np
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import above, paired_result, paired_text, within
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import clearly_above, join_words, median_and_range, within_noise
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import clearly_above, join_words, median_and_range, within_noise
 from lplab.compression import Compressor, Dense, LocalMomentum, ScaleCom, WarmUp
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import clearly_above, join_words, median_and_range
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import clearly_above, join_words, median_and_range
 from lplab.compression import ScaleCom
 
 LEARNERS, STEPS, EVERY, CHUNK = 8, 200, 20, 50

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words
 from lplab.claims.papers.scalecom_model import DENSE, LOCAL, SCALECOM, estimate, limit
 
 PUBLISHED = {(100, 8): 2.0, (100, 32): 1.23, (300, 8): 4.1, (300, 32): 1.75}

@@ -15,8 +15,8 @@ from lplab.compression import ScaleCom
 from lplab.compression.compression_ratio import build_up
 from lplab.hardware import amdahl, precisions, workloads
 from lplab.hardware.accelerators import Accelerator
-from lplab.hardware.fabric import Fabric
-from lplab.hardware.links import Link
+from lplab.hardware.network.fabric import Fabric
+from lplab.hardware.network.links import Link
 from lplab.hardware.step import Design, step
 
 LINK = Link(0.0, 32e9)

@@ -23,10 +23,10 @@ from lplab.claims.framework.branches import (
     worse,
 )
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words, seed_range
 from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import bottleneck_net, branch_transformer
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words, seed_range
 from lplab.claims.framework.trainings import one_thread
 
 if TYPE_CHECKING:

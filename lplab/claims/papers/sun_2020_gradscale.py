@@ -16,11 +16,11 @@ import numpy as np
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import BranchPlan, branch, paired_result, paired_text, worse
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words, low_to_high, median_and_range, power_of_two, seed_range
 from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import branch_transformer
 from lplab.claims.framework.operands import operands
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words, low_to_high, median_and_range, power_of_two, seed_range
 from lplab.claims.papers.sun_2020_radix4 import FLOAT, GRADIENTS, ONE_SCALE, PER_LAYER, recipe_of
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ import numpy as np
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import above, paired_result, paired_text, surely_above
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import LONG, CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words, median_and_range
+from lplab.claims.framework.claim import LONG
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words, median_and_range
 from lplab.claims.framework.trainings import cosine, one_thread, train
 
 DEPTH, STEPS = 20, 1000  # convolutions and the linear layer; of each training

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from lplab.claims.bibliography import PAPERS
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words, low_to_high
 from lplab.claims.framework.drawing import RANGE
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words, low_to_high
 from lplab.hardware import accelerators, compute, multiplier
 
 AREA, MAC, LAW, PEAK, STEP = "multiplier", "multiplier and adder", "quadratic law", "peak", "whole network"

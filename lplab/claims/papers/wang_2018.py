@@ -13,7 +13,7 @@ from lplab import formats as F
 from lplab.arithmetic import Accumulator
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 
 COUNT = 65_536
 FORMAT = "dlfloat16"  # 1-6-9, the accumulator of the paper

@@ -15,8 +15,8 @@ from lplab import formats as F
 from lplab.arithmetic import Accumulator
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words
 from lplab.claims.framework.trainings import one_thread, train
 
 STEPS, PICTURES, SCALE = 60, 64, 1000.0  # of training before the operands are taken; of them; the recipe's loss scale

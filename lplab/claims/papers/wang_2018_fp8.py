@@ -9,10 +9,10 @@ import numpy as np
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import BranchPlan, branch, paired_result, paired_text, within, worse
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import join_words, median_and_range
 from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import branch_resnet, branch_transformer
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import join_words, median_and_range
 from lplab.claims.framework.trainings import one_thread
 
 if TYPE_CHECKING:

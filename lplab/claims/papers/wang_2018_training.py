@@ -15,8 +15,8 @@ from lplab import arithmetic
 from lplab.arithmetic import Accumulator
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import median_and_range
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import median_and_range
 from lplab.claims.papers.wang_2018_chunks import captured, in_fp8
 
 POSITIONS = 16 * 16  # of a picture: each is a term of the sum

@@ -11,8 +11,8 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.claim import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.compare import clearly_above, join_words, median_and_range, within_noise
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import clearly_above, join_words, median_and_range, within_noise
 from lplab.claims.framework.trainings import train
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ claim = ClaimBuilder(
 def recipe(way: str) -> Recipe:
     """Weights and momentum in 1-6-9 without a master copy, all three steps of the update rounded."""
     from lplab.training import QuantSpec, Recipe, Update
-    from lplab.training.recipe.published import STOCHASTIC_14
+    from lplab.training.recipe.published_8bit import STOCHASTIC_14
 
     rules = {"nearest": QuantSpec("dlfloat16", "nearest_even"), "stochastic": QuantSpec("dlfloat16", STOCHASTIC_14)}
     rule = rules.get(way, QuantSpec())

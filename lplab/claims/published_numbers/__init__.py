@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from lplab.claims.published_numbers import chips, compression, footprint, networks
-from lplab.claims.published_numbers.page import as_csv, as_page, as_text
-from lplab.claims.published_numbers.published import GRADES, OUTSIDE, Published
+from lplab.claims.published_numbers.numbers_page import as_csv, as_page, as_text
+from lplab.claims.published_numbers.published_number import GRADES, OUTSIDE, Published
 from lplab.lookup import closest_names
 
 __all__ = ["GRADES", "OUTSIDE", "ROWS", "Published", "as_csv", "as_page", "as_text", "get", "ids", "records"]

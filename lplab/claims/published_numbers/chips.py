@@ -6,7 +6,7 @@ import numpy as np
 
 from lplab.claims.papers import rapid_2021
 from lplab.claims.papers.sun_2020_hardware import MIXES, speed
-from lplab.claims.published_numbers.published import Published
+from lplab.claims.published_numbers.published_number import Published
 from lplab.hardware import accelerators, compute, multiplier, operation_costs, systolic
 
 JSSC, RAPID = "Lee et al. 2022, abstract", "Venkataramani et al. 2021, abstract"

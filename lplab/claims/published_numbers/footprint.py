@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lplab.claims.published_numbers.published import Published
+from lplab.claims.published_numbers.published_number import Published
 from lplab.hardware.footprint import carbon, mix, runs, training_hours, training_operations
 
 STRUBELL = "Strubell et al. 2019, table 3 (second-hand)"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from lplab.claims.papers.ddl_model import IMAGES, ddl_efficiency, goyal_efficiency
-from lplab.claims.published_numbers.published import Published
-from lplab.hardware import links, nccl_tuner, network
-from lplab.hardware.links import Link
+from lplab.claims.published_numbers.published_number import Published
+from lplab.hardware import network
+from lplab.hardware.network import links, nccl_tuner
+from lplab.hardware.network.links import Link
 
 GRADIENT_BYTES = 4 * 25_557_032  # of ResNet-50 in FP32
 DDL, GOYAL = "Cho et al. 2017, abstract", "Goyal et al. 2017, abstract"

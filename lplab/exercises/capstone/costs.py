@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 
 from lplab.formats import BlockFormat, FixedFormat, FloatFormat, IntFormat
-from lplab.hardware import accelerators, workloads
+from lplab.hardware import workloads
 from lplab.hardware.compute import layer_times
 from lplab.hardware.precisions import Precision
 from lplab.hardware.workloads import Workload
@@ -201,8 +201,3 @@ def _precision(rules: LayerRules, number: int) -> Precision:
 
 def _is_attention(layer: int) -> bool:
     return workload().layers[layer].kind == "attention"
-
-
-def chip_label() -> str:
-    """The name of the chip for people."""
-    return accelerators.get(CHIP).label

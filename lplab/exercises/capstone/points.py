@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lplab.exercises.capstone.published import PLAIN
+from lplab.exercises.capstone.published_recipes import PLAIN
 from lplab.exercises.capstone.scoring import Score
 
 MAX_POINTS, AT_BEST, FOR_BUDGET = 12, 9, 3

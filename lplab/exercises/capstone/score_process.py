@@ -22,7 +22,7 @@ from typing import Any
 import lplab
 from lplab.claims.framework.branches import BranchPlan
 from lplab.exercises.capstone.costs import Costs
-from lplab.exercises.capstone.published import RECIPES, data_of
+from lplab.exercises.capstone.published_recipes import RECIPES, data_of
 from lplab.exercises.capstone.scoring import PLAN, Score, check_seeds, float32_loss, score
 
 LIMIT_SECONDS = 900.0  # of one recipe on all its seeds; the slowest ones that were found take two minutes of a core

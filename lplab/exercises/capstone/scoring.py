@@ -18,7 +18,7 @@ from lplab.claims.framework.branches import LAST_SHARE, BranchPlan, branch, bran
 from lplab.claims.framework.models import branch_transformer
 from lplab.claims.framework.trainings import final_mean, one_thread, replace_above
 from lplab.exercises.capstone.costs import Costs, costs_of
-from lplab.exercises.capstone.published import is_published
+from lplab.exercises.capstone.published_recipes import is_published
 from lplab.training.recipe.recipe import Recipe, Switch
 from lplab.training.recipe.recipe_data import recipe_from_data
 

@@ -22,7 +22,7 @@ from lplab.datasets.bundled import data_folder
 from lplab.exercises.grading.grading import grade
 from lplab.exercises.grading.marks_files import as_json, gradescope_object
 from lplab.exercises.grading.weights import Weights, read_weights
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 
 EXECUTABLE, PLAIN = 0o755, 0o644
 LEFT_OUT = (".nbi", ".nbc", ".pyc")  # caches of this machine
@@ -74,7 +74,7 @@ def write_autograder(
     if not labs:
         raise ValueError("an autograder needs its labs, such as --lab 01")
     for lab in labs:
-        catalogue.of_lab(lab)
+        exercise_catalogue.of_lab(lab)
     options = [f"--lab {' '.join(labs)}"]
     if weights:
         read_weights(weights)

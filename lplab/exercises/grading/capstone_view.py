@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lplab.exercises.capstone.exercise import CapstoneJudge, score_in
+from lplab.exercises.capstone.capstone_exercise import CapstoneJudge, score_in
 from lplab.exercises.capstone.points import Marking, pareto_front
 from lplab.exercises.capstone.scoring import BUDGET
 from lplab.exercises.grading.marks import Student
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 
 WIDTH, HEIGHT = 560, 260  # of a panel, in units of the drawing
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 12, 44  # its margins
@@ -23,7 +23,7 @@ MOST_GAP, MOST_COST = 1.6, 1.15  # times the largest of the field or the budget;
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ScoredRecipe:
     """One recipe: whose it is, bits a number, milliseconds a step, the mean gap in bits, points."""
 
     name: str
@@ -72,7 +72,7 @@ class CapstoneView:
 
     seeds: tuple[int, ...]
     marking: Marking
-    recipes: Sequence[Recipe]
+    recipes: Sequence[ScoredRecipe]
     count: int
     front: frozenset[str]
     panels: Sequence[Panel]
@@ -81,13 +81,16 @@ class CapstoneView:
 def capstone_view(capstone: CapstoneJudge, students: Iterable[Student]) -> CapstoneView:
     """The view of a class whose recipes this judge has scored."""
     recipes = [
-        Recipe(one.name, one.costs.bits, 1e3 * one.costs.seconds, one.gap, is_published=True) for one in capstone.field
+        ScoredRecipe(one.name, one.costs.bits, 1e3 * one.costs.seconds, one.gap, is_published=True)
+        for one in capstone.field
     ]
     for student in students:
-        mark = student.marks.get(catalogue.CAPSTONE)
+        mark = student.marks.get(exercise_catalogue.CAPSTONE)
         if mark is not None and (found := score_in(mark.lines)):
             costs, gaps = found
-            recipes.append(Recipe(student.name, costs.bits, 1e3 * costs.seconds, float(np.mean(gaps)), mark.points))
+            recipes.append(
+                ScoredRecipe(student.name, costs.bits, 1e3 * costs.seconds, float(np.mean(gaps)), mark.points)
+            )
     recipes.sort(key=lambda one: (one.gap, one.name))
     panels = [
         _panel("average bits of a number", [one.bits for one in recipes], recipes, BUDGET.bits),
@@ -98,7 +101,7 @@ def capstone_view(capstone: CapstoneJudge, students: Iterable[Student]) -> Capst
     return CapstoneView(seeds, capstone.marking, recipes[:MAX_ROWS], len(recipes), front, panels)
 
 
-def _panel(title: str, costs: Sequence[float], recipes: Sequence[Recipe], budget: float) -> Panel:
+def _panel(title: str, costs: Sequence[float], recipes: Sequence[ScoredRecipe], budget: float) -> Panel:
     front = pareto_front(costs, [one.gap for one in recipes])
     field = [place for place, one in enumerate(recipes) if one.is_published]
     top = math.log10(MOST_GAP * max(recipes[place].gap for place in field))

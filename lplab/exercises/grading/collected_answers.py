@@ -12,7 +12,7 @@ from lplab.exercises.grading.cells import CHECK_LINE, Cell
 from lplab.exercises.grading.slicing import CellPosition, Definitions, SlicedAnswer
 from lplab.exercises.grading.written_recipes import written_recipes
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class CollectedAnswers:
         """Go through all cells: calls of check, cells that are no Python, functions whose call of check is missing."""
         for call in calls_of(self.cells):
             where = f"code cell {call.at[0]}"
-            if call.exercise not in catalogue.names():
+            if call.exercise not in exercise_catalogue.names():
                 self.note(f"{where}: there is no exercise {call.exercise}")
             elif self.definitions.is_spent:
                 self.note("the answers of this notebook are too long together: the last ones were not read")
@@ -104,7 +104,7 @@ class CollectedAnswers:
     def unreadable(self, exercise: str, function: str, where: str) -> None:
         """Add an answer defined in a cell with a syntax error: the check will name the error."""
         cell = next((c for c in self.cells if c.tree is None and re.search(rf"\bdef {function}\b", c.text)), None)
-        if cell is None or exercise not in catalogue.names() or keyword.iskeyword(function):
+        if cell is None or exercise not in exercise_catalogue.names() or keyword.iskeyword(function):
             self.note(f"{where} checks {function}, which no cell defines")
             return
         text = CHECK_LINE.sub("", cell.text)
@@ -112,8 +112,8 @@ class CollectedAnswers:
 
     def find_unchecked_functions(self) -> None:
         """Add answers to exercises that no cell checks, found by the name of the exercise's function."""
-        names = {key: catalogue.get(key).name for key in catalogue.names()}
-        labs = {exercise[:2] for exercise in self.answers} or set(catalogue.LABS)
+        names = {key: exercise_catalogue.get(key).name for key in exercise_catalogue.names()}
+        labs = {exercise[:2] for exercise in self.answers} or set(exercise_catalogue.LABS)
         for exercise, name in names.items():
             if exercise not in self.answers and exercise[:2] in labs and list(names.values()).count(name) == 1:
                 found = self.definitions.answers(name, (len(self.cells) + 1, 0))
@@ -126,7 +126,7 @@ class CollectedAnswers:
             if found.note:
                 self.note(f"{found.where}: {found.note}")
             if found.answer is not None:
-                self._add(catalogue.CAPSTONE, found.answer, found.where)
+                self._add(exercise_catalogue.CAPSTONE, found.answer, found.where)
 
     def _add(self, exercise: str, answer: Answer, where: str) -> None:
         """Add an answer as the newest one; one that was there before keeps the place where it was found first."""

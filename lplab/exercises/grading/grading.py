@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 
 from tqdm import tqdm
 
-from lplab.exercises.capstone.exercise import CapstoneJudge, judge_of
+from lplab.exercises.capstone.capstone_exercise import CapstoneJudge, judge_of
 from lplab.exercises.capstone.scoring import HELD_BACK_SEEDS
 from lplab.exercises.checks.judge import Judge, judge
 from lplab.exercises.checks.verdict import NOT_JUDGED, NOT_YET, Verdict
@@ -33,7 +33,7 @@ from lplab.exercises.grading.weights import Weights
 from lplab.exercises.grading.workers import dask_workers, threads
 from lplab.exercises.isolation import why_no_process
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.exercises.model.exercise import STAGES, Exercise
 
 
@@ -91,7 +91,7 @@ def grade(
     if roster and each_file:
         raise ValueError("with a roster each student has one row: leave --each-file out")
     for lab in labs:
-        catalogue.graded(lab)
+        exercise_catalogue.graded(lab)
     folder, weights, jobs = Path(folder), weights or Weights(), jobs or os.cpu_count() or 1
     journal = Journal(None) if journal is None else journal
     with dask_workers(scheduler) if scheduler else threads(jobs) as workers:
@@ -99,7 +99,7 @@ def grade(
         on_disk = _read_class(folder, away, Owners(folder, names), roster, each_file, one_student)
         exercises = _exercises(labs, weights, on_disk)
         ids = [exercise.id for exercise in exercises]
-        has_recipes = catalogue.CAPSTONE in ids and catalogue.CAPSTONE in on_disk.exercises()
+        has_recipes = exercise_catalogue.CAPSTONE in ids and exercise_catalogue.CAPSTONE in on_disk.exercises()
         seeds = tuple(capstone_seeds) or HELD_BACK_SEEDS
         capstone = capstone_judge(judged_by, seeds, jobs) if has_recipes else None
         journal.begin(workers.fence, seeds)
@@ -144,12 +144,12 @@ def _read_class(
 def _exercises(labs: Sequence[str], weights: Weights, on_disk: ClassOnDisk) -> list[Exercise]:
     """The exercises that are graded: of these labs, else those with points, else all of the labs that occur."""
     if labs:
-        wanted = [exercise for lab in dict.fromkeys(labs) for exercise in catalogue.graded(lab)]
+        wanted = [exercise for lab in dict.fromkeys(labs) for exercise in exercise_catalogue.graded(lab)]
     elif weights.points:
-        wanted = [catalogue.get(key) for key in (*catalogue.names(), catalogue.CAPSTONE)]
+        wanted = [exercise_catalogue.get(key) for key in (*exercise_catalogue.names(), exercise_catalogue.CAPSTONE)]
     else:
         seen = {exercise[:2] for exercise in on_disk.exercises()}
-        wanted = [exercise for lab in sorted(seen) for exercise in catalogue.graded(lab)]
+        wanted = [exercise for lab in sorted(seen) for exercise in exercise_catalogue.graded(lab)]
     if weights.points:
         wanted = [exercise for exercise in wanted if exercise.id in weights.points]
         if not wanted:
@@ -216,7 +216,7 @@ def _alike(exercises: Sequence[Exercise], on_disk: ClassOnDisk) -> tuple[Similar
     return tuple(
         Similar(one, tuple(map(on_disk.who, one.students)))
         for exercise in exercises
-        if exercise.id != catalogue.CAPSTONE
+        if exercise.id != exercise_catalogue.CAPSTONE
         for one in alike(exercise, on_disk.answers_to(exercise.id))
     )
 

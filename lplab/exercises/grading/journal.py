@@ -24,7 +24,7 @@ import numpy as np
 import lplab
 from lplab.exercises.checks.verdict import NOT_JUDGED, Verdict
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.exercises.model.exercise import Exercise
 
 JOURNAL = "judged_so_far.sqlite"
@@ -149,9 +149,9 @@ class Journal:
             self.path.unlink(missing_ok=True)
 
     def _key(self, task: Task) -> bytes:
-        exercise = catalogue.get(task[0])
+        exercise = exercise_catalogue.get(task[0])
         made_by = [lplab.__version__, platform.python_version(), np.__version__, self.fence]
-        made_by += [_version_of_torch(), *map(str, self.seeds)] if exercise.id == catalogue.CAPSTONE else []
+        made_by += [_version_of_torch(), *map(str, self.seeds)] if exercise.id == exercise_catalogue.CAPSTONE else []
         parts = [made_by, exercise.id, exercise.version, task[1].name, task[1].source]
         return hashlib.sha256(json.dumps(parts).encode()).digest()
 

@@ -20,7 +20,7 @@ from lplab.exercises.checks.verdict import FAILED, NOT_JUDGED, Verdict
 from lplab.exercises.grading.journal import Journal, Task
 from lplab.exercises.grading.submissions import clean
 from lplab.exercises.grading.workers import Workers
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.exercises.model.exercise import STAGES, Exercise
 
 MAX_ANSWERS = 10  # of one student to one exercise; the last ones are judged
@@ -148,9 +148,9 @@ def verdicts_of(tasks: Sequence[Task], journal: Journal) -> dict[Task, Verdict]:
     too_many, seconds, found = _too_many(tasks), 0.0, {}
     for task in tasks:
         if task in too_many:
-            found[task] = _left_out(catalogue.get(task[0]), TOO_MANY.format(most_answers(task[0])))
+            found[task] = _left_out(exercise_catalogue.get(task[0]), TOO_MANY.format(most_answers(task[0])))
         elif seconds > MAX_SECONDS:
-            found[task] = _left_out(catalogue.get(task[0]), TOO_LONG)
+            found[task] = _left_out(exercise_catalogue.get(task[0]), TOO_LONG)
         else:
             verdict = journal.get(task)
             assert verdict is not None, "judge_all has judged all that is not left out"
@@ -161,12 +161,12 @@ def verdicts_of(tasks: Sequence[Task], journal: Journal) -> dict[Task, Verdict]:
 
 def _judge(judged_by: Judge, task: Task) -> Verdict:
     """What a worker does; what marks do not need stays there."""
-    return replace(judged_by(catalogue.get(task[0]), task[1]), counterexample=None, printed="", seconds=0.0)
+    return replace(judged_by(exercise_catalogue.get(task[0]), task[1]), counterexample=None, printed="", seconds=0.0)
 
 
 def _retry(task: Task, workers: Workers, judged_by: Judge) -> Verdict:
     """A second try, alone: the machine may have been out of memory or processes."""
-    exercise = catalogue.get(task[0])
+    exercise = exercise_catalogue.get(task[0])
     try:
         return workers.pool_for(task[0]).submit(_judge, judged_by, task).result()
     except Exception as error:  # one answer must not stop a class
@@ -180,10 +180,10 @@ def _retry(task: Task, workers: Workers, judged_by: Judge) -> Verdict:
 def most_answers(exercise: str) -> int:
     """How many answers of one student to an exercise are judged: the last ones, of all files.
 
-    >>> most_answers("01.2"), most_answers(catalogue.CAPSTONE)
+    >>> most_answers("01.2"), most_answers(exercise_catalogue.CAPSTONE)
     (10, 3)
     """
-    return MAX_RECIPES if exercise == catalogue.CAPSTONE else MAX_ANSWERS
+    return MAX_RECIPES if exercise == exercise_catalogue.CAPSTONE else MAX_ANSWERS
 
 
 def _too_many(tasks: Sequence[Task]) -> set[Task]:

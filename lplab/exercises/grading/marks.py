@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lplab.exercises.capstone.exercise import CapstoneJudge
+from lplab.exercises.capstone.capstone_exercise import CapstoneJudge
 from lplab.exercises.checks.verdict import NOT_JUDGED, NOT_YET, PASSED, Verdict
 from lplab.exercises.grading.roster import Roster
 from lplab.exercises.grading.similar import Alike

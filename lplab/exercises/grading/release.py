@@ -20,7 +20,7 @@ from lplab.datasets.bundled import data_folder
 from lplab.exercises.checks.variants import answers, function_of
 from lplab.exercises.checks.withheld import write_results
 from lplab.exercises.grading.autograder import LEFT_OUT, package_files
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.exercises.model.exercise import Exercise
 
 OPEN = (  # their solutions stay: figures, reasons or other checks call them with arguments that nobody knows before
@@ -56,7 +56,7 @@ def write_edition(
     """
     due = due or {}
     notebooks = lab_files(folder, labs, due)
-    exercises = [catalogue.get(name) for name in catalogue.names() if name not in OPEN]
+    exercises = [exercise_catalogue.get(name) for name in exercise_catalogue.names() if name not in OPEN]
     changed = _without_solutions(exercises)
     _copy(ROOT, folder, changed)
     (folder / "lplab" / "exercises" / "withheld").mkdir()
@@ -108,7 +108,7 @@ def lab_files(folder: Path, labs: Sequence[str], due: Mapping[str, date]) -> lis
     if not labs:
         raise ValueError("an edition needs its labs, such as --lab 01")
     for lab in (*labs, *due):
-        catalogue.of_lab(lab)
+        exercise_catalogue.of_lab(lab)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder} is there already; name a new folder")
     notebooks = [path for lab in sorted(set(labs)) for path in sorted((ROOT / "labs").glob(f"{lab}_*.ipynb"))]

@@ -16,16 +16,16 @@ from lplab.exercises.checks.verdict import PASSED
 from lplab.exercises.grading.html_pages import render
 from lplab.exercises.grading.marks_files import distinct_names
 from lplab.exercises.grading.report_file import SCHEMA, digest
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.exercises.model.exercise import STAGES, Exercise
 from lplab.exercises.progress.bar import bar_of
-from lplab.exercises.progress.records import OwnRecipe, Record, State
+from lplab.exercises.progress.records import ExerciseRecord, OwnRecipe, ProgressState
 
 PACKAGES = ("numpy", "torch", "numba")  # beside lplab and Python: what results could depend on
 HELD, FAILS, UNREACHED = "held", "fails", "not reached"
 
 
-def report_of(state: State, labs: Sequence[str] = (), name: str = "") -> dict[str, Any]:
+def report_of(state: ProgressState, labs: Sequence[str] = (), name: str = "") -> dict[str, Any]:
     """The report as one JSON object, with the SHA-256 of its content.
 
     Args:
@@ -37,11 +37,13 @@ def report_of(state: State, labs: Sequence[str] = (), name: str = "") -> dict[st
         ValueError: there is no such lab, or nothing of it has been done.
     """
     for lab in labs:
-        catalogue.of_lab(lab)
-    own = own_recipe_of(state.capstone) if not labs or catalogue.CAPSTONE[:2] in labs else {}
+        exercise_catalogue.of_lab(lab)
+    own = own_recipe_of(state.capstone) if not labs or exercise_catalogue.CAPSTONE[:2] in labs else {}
     touched = {key[:2] for key in (*state.exercises, *state.predictions)}
-    shown = [lab for lab in catalogue.LABS if lab in touched and (not labs or lab in labs)]
-    known = [catalogue.get(key) for key in catalogue.names() if key[:2] in shown and key in state.exercises]
+    shown = [lab for lab in exercise_catalogue.LABS if lab in touched and (not labs or lab in labs)]
+    known = [
+        exercise_catalogue.get(key) for key in exercise_catalogue.names() if key[:2] in shown and key in state.exercises
+    ]
     if not shown and not own:
         which = f" of lab {' or '.join(labs)}" if labs else ""
         raise ValueError(f"nothing{which} has been done yet: check an exercise or make a prediction first")
@@ -94,7 +96,7 @@ def versions() -> dict[str, str]:
     return installed
 
 
-def _entry(exercise: Exercise, record: Record) -> dict[str, Any]:
+def _entry(exercise: Exercise, record: ExerciseRecord) -> dict[str, Any]:
     facts = {"id": exercise.id, "title": exercise.title, "lab": exercise.lab}
     stages = stages_of(exercise, PASSED if record.passed else record.status, record.ring)
     return {**facts, **asdict(record), "most_points": exercise.points, "rings": stages}
@@ -103,7 +105,7 @@ def _entry(exercise: Exercise, record: Record) -> dict[str, Any]:
 def stages_of(exercise: Exercise, status: str, failed: str) -> dict[str, str]:
     """The result of each stage that the exercise has: it held, it fails, or it was not reached.
 
-    >>> stages_of(catalogue.get("01.2"), "failed", "boundary set")
+    >>> stages_of(exercise_catalogue.get("01.2"), "failed", "boundary set")
     {'form': 'held', 'named examples': 'held', 'boundary set': 'fails', 'properties': 'not reached'}
     """
     absent = {"boundary set": not exercise.boundary(), "properties": not exercise.properties}

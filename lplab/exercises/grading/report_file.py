@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lplab.exercises.capstone.exercise import as_answer
+from lplab.exercises.capstone.capstone_exercise import as_answer
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 
 SCHEMA = 1
 HISTORY = {"attempts": int, "hints": int, "solution_at": str, "passed_at": str, "version": int}  # kept for the marks
@@ -65,7 +65,7 @@ def read_report(data: Mapping[str, Any]) -> Report:
     if schema > SCHEMA:
         raise ReportError("is a report of a newer lplab; update lplab to grade it")
     entries = list(_entries(data.get("exercises")))
-    unknown = sorted({str(entry["id"]) for entry in entries} - set(catalogue.names()))
+    unknown = sorted({str(entry["id"]) for entry in entries} - set(exercise_catalogue.names()))
     entries = [entry for entry in entries if entry["id"] not in unknown]
     answers = {entry["id"]: _answers(entry) for entry in entries}
     answers = {key: some for key, some in sorted(answers.items()) if some}
@@ -87,7 +87,11 @@ def read_report(data: Mapping[str, Any]) -> Report:
 def _own_recipe(entry: Any) -> dict[str, dict[Answer, str]]:
     """The recipe of the capstone as the answer to it; empty if there is none."""
     recipe = entry.get("recipe") if isinstance(entry, dict) else None
-    return {catalogue.CAPSTONE: {as_answer(recipe): "latest recipe"}} if isinstance(recipe, dict) and recipe else {}
+    return (
+        {exercise_catalogue.CAPSTONE: {as_answer(recipe): "latest recipe"}}
+        if isinstance(recipe, dict) and recipe
+        else {}
+    )
 
 
 def _entries(value: Any) -> Iterable[dict[str, Any]]:
@@ -117,7 +121,7 @@ def _passing_name(entry: Mapping[str, Any]) -> Any:
     if not latest.isidentifier():  # the file was edited
         return latest
     defined = re.search(rf"^(def {latest}\b|{latest}\s*=)", str(entry.get("passing")), re.MULTILINE)
-    return latest if defined else catalogue.get(entry["id"]).name
+    return latest if defined else exercise_catalogue.get(entry["id"]).name
 
 
 def _history(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from lplab.exercises.grading.collected_answers import CollectedAnswers
 from lplab.exercises.grading.handed_in import READ
 from lplab.exercises.grading.report_file import ReportError, read_report
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 
 MAX_FILE_BYTES = 64 * 2**20  # bytes of a file that is read
 MAX_PARTS = 1_000_000  # lists and objects in it; each takes far more memory than in the file
@@ -227,8 +227,8 @@ def _from_notebook(data: dict[str, Any], name: str) -> Submission:
 def _answers_in_other_cells(cells: list[Any]) -> Iterator[str]:
     """A note for each cell with an answer that is no code cell: one key of the notebook turns a cell into text."""
     functions: dict[str, list[str]] = {}
-    for exercise in catalogue.names():
-        functions.setdefault(catalogue.get(exercise).name, []).append(exercise)
+    for exercise in exercise_catalogue.names():
+        functions.setdefault(exercise_catalogue.get(exercise).name, []).append(exercise)
     for number, cell in enumerate(cells, 1):
         if not isinstance(cell, dict) or cell.get("cell_type") == "code":
             continue
@@ -237,7 +237,7 @@ def _answers_in_other_cells(cells: list[Any]) -> Iterator[str]:
         text = "".join(line for line in lines if isinstance(line, str))[:MAX_CODE_CHARACTERS]
         found = [exercise for exercise, _ in CHECK_LINE.findall(text)]
         found += [exercise for name in DEFINED.findall(text) for exercise in functions.get(name, ())]
-        found += [catalogue.CAPSTONE] if "own_recipe(" in text else []
+        found += [exercise_catalogue.CAPSTONE] if "own_recipe(" in text else []
         if found:
             what = {"markdown": "a Markdown cell", "raw": "a raw cell"}.get(str(cell.get("cell_type")), "no code cell")
             ids = ", ".join(dict.fromkeys(found))

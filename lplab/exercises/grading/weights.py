@@ -28,7 +28,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 
 LATE = ("grace_minutes", "lost_each_day", "most_lost", "closed_after_days")
 
@@ -101,7 +101,7 @@ def read_weights(path: Path) -> Weights:
         for key in ("lost_each_day", "most_lost"):
             if rules.get(key, 0) > 1:
                 raise ValueError(f"[late] {key} is a share from 0 to 1, not {rules[key]:g}")
-        counted = {catalogue.get(key).id: _number(f"[points] {key}", value) for key, value in points.items()}
+        counted = {exercise_catalogue.get(key).id: _number(f"[points] {key}", value) for key, value in points.items()}
     except ValueError as problem:
         raise ValueError(f"{path}: {problem}") from None
     return Weights(title, counted, deadlines, **rules)
@@ -127,10 +127,10 @@ def _number(what: str, value: Any) -> float:
 
 
 def _check_deadline(key: str, time: Any) -> None:
-    if key in catalogue.LABS:
-        catalogue.of_lab(key)
+    if key in exercise_catalogue.LABS:
+        exercise_catalogue.of_lab(key)
     else:
-        catalogue.get(key)
+        exercise_catalogue.get(key)
     if not isinstance(time, datetime) or time.tzinfo is None:
         raise ValueError(
             f'the deadline of {key} needs a time with its offset, such as "{key}" = 2026-10-05T23:59:00+02:00'

@@ -13,7 +13,7 @@ import numpy as np
 
 import lplab
 from lplab.exercises.isolation import fences
-from lplab.exercises.model.catalogue import CAPSTONE
+from lplab.exercises.model.exercise_catalogue import CAPSTONE
 
 CONNECT_SECONDS = 20
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lplab.exercises.capstone.exercise import as_answer
+from lplab.exercises.capstone.capstone_exercise import as_answer
 from lplab.exercises.grading.cells import Cell
 from lplab.exercises.isolation.answers import Answer
 from lplab.training.recipe.recipe_data import MAX_TEXT

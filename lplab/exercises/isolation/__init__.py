@@ -43,7 +43,7 @@ import lplab
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.isolation.outcome import Limits, Outcome, Raised, Stopped, Unusable
 from lplab.exercises.isolation.request import as_bytes, encode_calls
-from lplab.exercises.isolation.run import Run
+from lplab.exercises.isolation.run import ChildRun
 from lplab.exercises.isolation.wire import Seeded
 
 __all__ = [
@@ -81,7 +81,7 @@ def run_isolated(
     from lplab.exercises.isolation.processes import Child
 
     begun = time.perf_counter()
-    run = Run(len(calls), limits)
+    run = ChildRun(len(calls), limits)
     request = as_bytes(*encode_calls(answer, calls, limits, allowed))
     with (
         tempfile.TemporaryDirectory(prefix="lplab-", ignore_cleanup_errors=True) as folder,

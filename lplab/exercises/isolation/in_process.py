@@ -31,7 +31,7 @@ from lplab.exercises.isolation import child
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.isolation.outcome import Limits, Outcome, Stopped
 from lplab.exercises.isolation.request import encode_calls
-from lplab.exercises.isolation.run import TOO_MUCH, Run
+from lplab.exercises.isolation.run import TOO_MUCH, ChildRun
 from lplab.exercises.isolation.steps import STEP, OverTheLimitError, StepLimit, counted
 
 MAX_STEPS = 10_000_000  # of all calls together; the longest solution of the course takes 377,138 (exercise 08.3)
@@ -54,7 +54,7 @@ def run_in_process(
     """
     begun = time.perf_counter()
     request, forms = encode_calls(answer, calls, limits, allowed)
-    run, printed = Run(len(calls), limits), _Printed(limits)
+    run, printed = ChildRun(len(calls), limits), _Printed(limits)
     limit = StepLimit(MAX_STEPS, limits.wall_seconds)
 
     def send(*message: Any) -> None:

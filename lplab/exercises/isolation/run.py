@@ -25,7 +25,7 @@ TOO_MUCH = "a loop that never ends, or far too much work"  # the end of a senten
 MAX_WAIT_FACTOR = 10  # times the limit on waiting: the limit on the whole run, whatever the child does
 
 
-class Run:
+class ChildRun:
     """The state of one run, updated with each message of the child."""
 
     def __init__(self, calls: int, limits: Limits) -> None:

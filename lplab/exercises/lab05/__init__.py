@@ -15,7 +15,7 @@ NUMBERS = 65_536
 def where_it_stops() -> float:
     """The sum of 65,536 numbers of mean 1 and standard deviation 1 in a register of 1-6-9, without chunks."""
     from lplab import arithmetic
-    from lplab.exercises.lab05.rounding import numbers_169
+    from lplab.exercises.lab05.rounding_169 import numbers_169
 
     return float(arithmetic.sum(numbers_169(NUMBERS, 0), "dlfloat16"))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from lplab import arithmetic
 from lplab.exercises.checks.numbers import decimal
-from lplab.exercises.lab05.rounding import numbers_169, to_169
+from lplab.exercises.lab05.rounding_169 import numbers_169, to_169
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import Number
 

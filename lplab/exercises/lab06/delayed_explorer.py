@@ -11,11 +11,11 @@ import numpy as np
 from lplab import figures
 from lplab.exercises.lab06.delayed_ranges import LENGTHS, MARGINS, clipping, library_ends, recorded_amax
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.fields import State, Steps, control
+from lplab.widgets.fields import ExplorerState, Steps, control
 
 
 @dataclass(frozen=True)
-class DelayedState(State):
+class DelayedState(ExplorerState):
     """The value of both sliders.
 
     Attributes:

@@ -11,7 +11,7 @@ from lplab.exercises.model.questions import Question
 
 def share_sent() -> float:
     """Percent of the dense layer's elements that AdaComp with bins of 500 sends in a step: mean of 240 steps."""
-    from lplab.recordings.adacomp import adacomp_recording
+    from lplab.recordings.adacomp_runs import adacomp_recording
 
     return round(100 * float(adacomp_recording().history("dense").share.mean()), 1)
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from lplab.compression import AdaComp, arrays, selection
+from lplab.compression import AdaComp, adacomp, arrays
 from lplab.exercises.checks.numbers import count_text
 from lplab.exercises.lab09.residual import rows
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import SameShape
 from lplab.exercises.student_figures import NotReady, as_array, read_results, student_figure
-from lplab.recordings.adacomp import adacomp_recording
+from lplab.recordings.adacomp_runs import adacomp_recording
 
 
 def select(residual, gradient, bin):
@@ -61,7 +61,7 @@ def agrees_with_the_library(calls: Sequence[Args], results: Sequence[Any]) -> Fi
     """Whether exactly those are sent that lplab.compression.AdaComp sends."""
     for args, yours in zip(calls, map(np.asarray, results), strict=True):
         residual, gradient, bin = args
-        found = selection.adacomp_select_arrays(residual.astype(np.float32), gradient.astype(np.float32), AdaComp(bin), bin)
+        found = adacomp.adacomp_select_arrays(residual.astype(np.float32), gradient.astype(np.float32), AdaComp(bin), bin)
         expected = np.zeros(residual.size)
         expected[found.indices] = np.where(found.negative, -1.0, 1.0)
         wrong = int((yours != expected).sum())

@@ -15,9 +15,9 @@ def sum_of_own_choices() -> float:
 
     The learning rate is 1, with which the network is well trained.
     """
-    from lplab.recordings import Setting, many_learners
+    from lplab.recordings import LearnerSetting, many_learners
 
-    return round(100 * float(many_learners(Setting("topk", 64, 112, learning_rate=1.0)).union.mean()), 1)
+    return round(100 * float(many_learners(LearnerSetting("topk", 64, 112, learning_rate=1.0)).union.mean()), 1)
 
 
 QUESTIONS = (

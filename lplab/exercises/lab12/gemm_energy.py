@@ -112,13 +112,14 @@ def draw_gemm_energy(function: Callable[..., Any], mac: str = "fp16+fp32") -> An
     Args:
         function: takes m, n, k, tile, bits, picojoules of a multiply-add and of a byte; returns two numbers. One that
             is still to be written is not drawn, and the figure says so.
-        mac: a name of `lplab.hardware.footprint.operations.macs()`.
+        mac: a name of `lplab.hardware.multiplier.macs()`.
     """
     from lplab import figures, widgets  # drawn in a notebook only
-    from lplab.hardware.footprint import gemm_joules, operations
+    from lplab.hardware import multiplier, operation_costs
+    from lplab.hardware.footprint import gemm_joules
 
-    dram = operations.get("dram")
-    mac_joules, byte_joules = operations.macs()[mac].joules, dram.joules / (dram.bits / 8)
+    dram = operation_costs.get("dram")
+    mac_joules, byte_joules = multiplier.macs()[mac].joules, dram.joules / (dram.bits / 8)
     size = {"m": SIZE, "n": SIZE, "k": SIZE, "operand_bits": BITS, "result_bits": BITS}
     prices = {"mac_joules": mac_joules, "memory_joules_per_byte": byte_joules}
     library = np.array([gemm_joules(**size, **prices, tile=tile) for tile in SIZES])  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import numpy as np
 
 from lplab import datasets
 from lplab.exercises.checks.numbers import decimal, sequence_text, with_power
-from lplab.exercises.lab13.rounding import mxfp4_format, to_e2m1
+from lplab.exercises.lab13.rounding_fp4 import mxfp4_format, to_e2m1
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import SameShape
 from lplab.exercises.student_figures import NotReady, as_array, read_results, student_figure

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lplab import datasets
-from lplab.exercises.lab13.rounding import int4_format, numbers, one_scale
+from lplab.exercises.lab13.rounding_fp4 import int4_format, numbers, one_scale
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import SameShape
 from lplab.exercises.student_figures import as_array, read_results, student_figure

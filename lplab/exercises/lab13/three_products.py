@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lplab.exercises.lab13.rounding import int4_format, numbers
+from lplab.exercises.lab13.rounding_fp4 import int4_format, numbers
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import describe_value
 

@@ -13,7 +13,7 @@ from lplab.exercises.model.questions import Question
 
 def left_with_a_wide_forward_pass() -> float:
     """Percent of plain NVFP4's gap to float32 that is left if the forward pass is in BF16: mean over the recorded seeds."""
-    from lplab.recordings.ingredients import PLAIN, Ingredients, ingredient_branches
+    from lplab.recordings.ingredient_runs import PLAIN, Ingredients, ingredient_branches
 
     recorded = ingredient_branches()
     left, whole = (recorded.gap(each).mean() for each in (Ingredients("bf16", "nvfp4"), PLAIN["nvfp4"]))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from lplab.exercises.checks.verdict import Verdict
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.progress.records import Guess, OwnRecipe, Record, State, state_of
+from lplab.exercises.progress.records import ExerciseRecord, Guess, OwnRecipe, ProgressState, state_of
 from lplab.exercises.progress.safe_file import CorruptFileError, MemoryFile, NotSavedError, SafeFile
 
 if TYPE_CHECKING:
@@ -50,15 +50,15 @@ class Progress:
     def __init__(self, path: str | os.PathLike[str] | None, notify: Callable[[str], Any] = print) -> None:
         self._file = MemoryFile(SCHEMA) if path is None else SafeFile(Path(path), SCHEMA, UPGRADES)
         self._notify, self._notified = notify, set[str]()
-        self._pending: list[Callable[[State], State]] = []  # changes not yet in the file
+        self._pending: list[Callable[[ProgressState], ProgressState]] = []  # changes not yet in the file
 
     @property
-    def state(self) -> State:
+    def state(self) -> ProgressState:
         """The current state, including changes that could not be written."""
         try:
             state = state_of(self._file.read())
         except (NotSavedError, CorruptFileError):
-            state = State()
+            state = ProgressState()
         for change in self._pending:
             state = change(state)
         return state
@@ -73,7 +73,7 @@ class Progress:
             return f"{self._file.path} is corrupt; the next check renames it and begins a new one"
         return ""
 
-    def _change(self, change: Callable[[State], State]) -> None:
+    def _change(self, change: Callable[[ProgressState], ProgressState]) -> None:
         self._pending.append(change)
         try:
             with self._file.locked():
@@ -87,7 +87,7 @@ class Progress:
         except CorruptFileError:
             other = self._file.set_aside()
             self._notify_once(f"Your progress file could not be read. It is kept as {other}, and a new one was begun.")
-            state = State()
+            state = ProgressState()
         for change in self._pending:
             state = change(state)
         self._file.write(asdict(state))
@@ -98,11 +98,11 @@ class Progress:
             self._notified.add(sentence)
             self._notify(sentence)
 
-    def of(self, exercise_id: str) -> Record:
+    def of(self, exercise_id: str) -> ExerciseRecord:
         """The record of an exercise; an empty one if nothing is known."""
-        return self.state.exercises.get(exercise_id, Record())
+        return self.state.exercises.get(exercise_id, ExerciseRecord())
 
-    def of_lab(self, lab: str) -> dict[str, Record]:
+    def of_lab(self, lab: str) -> dict[str, ExerciseRecord]:
         """The records of a lab such as "01", by exercise id, sorted; exercises that were never touched are missing."""
         return {key: value for key, value in sorted(self.state.exercises.items()) if key[:2] == lab}
 
@@ -122,14 +122,17 @@ class Progress:
     def open_hint(self, exercise_id: str, number: int | None = None) -> int:
         """Note that hint ``number`` (from 1; by default the next) is open; returns how many are."""
         count = self.hints_opened(exercise_id) + 1 if number is None else number
-        change: Callable[[Record], Record] = lambda old: replace(old, hints=max(old.hints, count))  # noqa: E731
+        change: Callable[[ExerciseRecord], ExerciseRecord] = lambda old: replace(old, hints=max(old.hints, count))  # noqa: E731
         self._change(lambda state: state.with_record(exercise_id, change))
         return self.hints_opened(exercise_id)
 
     def solution_seen(self, exercise_id: str) -> None:
         """Note that the solution was shown."""
         now = _now()
-        change: Callable[[Record], Record] = lambda old: replace(old, solution_at=old.solution_at or now)  # noqa: E731
+
+        def change(old: ExerciseRecord) -> ExerciseRecord:
+            return replace(old, solution_at=old.solution_at or now)
+
         self._change(lambda state: state.with_record(exercise_id, change))
 
     def record_prediction(self, question_id: str, question: str, guess: Any, truth: Any, unit: str = "") -> None:
@@ -286,7 +289,7 @@ def record_capstone(
     default_progress().record_capstone(recipe, bits, seconds, gaps, seeds, diverged)
 
 
-def of_lab(lab: str) -> dict[str, Record]:
+def of_lab(lab: str) -> dict[str, ExerciseRecord]:
     """See `Progress.of_lab`."""
     return default_progress().of_lab(lab)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 
-from lplab.exercises.model import catalogue
-from lplab.exercises.progress.records import State
+from lplab.exercises.model import exercise_catalogue
+from lplab.exercises.progress.records import ProgressState
 
 BAR = """<div class="lp-progress" style="max-width:640px;margin:4px 0;font-size:14px;line-height:1.5">
 <div style="color:var(--jp-content-font-color1,inherit)">{text}</div>
@@ -50,9 +50,9 @@ class ProgressBar:
         return BAR.format(lab=self.lab, text=text, of=self.of, done=self.done, percent=percent, again=again)
 
 
-def bar_of(lab: str, state: State) -> ProgressBar:
+def bar_of(lab: str, state: ProgressState) -> ProgressBar:
     """The bar of one lab; ValueError if it has no exercises. A prediction belongs to the lab its id begins with."""
-    exercises = catalogue.of_lab(lab)
+    exercises = exercise_catalogue.of_lab(lab)
     records = [state.exercises[exercise.id] for exercise in exercises if exercise.id in state.exercises]
     return ProgressBar(
         lab,

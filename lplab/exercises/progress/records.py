@@ -19,7 +19,7 @@ KINDS: dict[str, type | tuple[type, ...]] = {  # what a field of that type may h
 
 
 @dataclass(frozen=True)
-class Record:
+class ExerciseRecord:
     """What is known of one exercise; times are UTC, "" means never.
 
     Args:
@@ -56,7 +56,7 @@ class Record:
         """Whether some answer has passed all checks."""
         return bool(self.passed_at)
 
-    def after(self, verdict: Verdict, answer: Answer | None, now: str) -> Record:
+    def after(self, verdict: Verdict, answer: Answer | None, now: str) -> ExerciseRecord:
         """The record after one more check."""
         source = answer.source if answer else ""
         first_pass = verdict.passed and not self.passed
@@ -112,41 +112,41 @@ class OwnRecipe:
 
 
 @dataclass(frozen=True)
-class State:
+class ProgressState:
     """The contents of the file."""
 
-    exercises: Mapping[str, Record] = field(default_factory=dict)
+    exercises: Mapping[str, ExerciseRecord] = field(default_factory=dict)
     predictions: Mapping[str, Guess] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)  # by question: its wording, as another one is asked again
     capstone: OwnRecipe = field(default_factory=OwnRecipe)
 
-    def with_record(self, exercise_id: str, change: Callable[[Record], Record]) -> State:
+    def with_record(self, exercise_id: str, change: Callable[[ExerciseRecord], ExerciseRecord]) -> ProgressState:
         """The state after a change of one exercise's record."""
-        changed = change(self.exercises.get(exercise_id, Record()))
+        changed = change(self.exercises.get(exercise_id, ExerciseRecord()))
         return replace(self, exercises={**self.exercises, exercise_id: changed})
 
-    def with_guess(self, question_id: str, guess: Guess) -> State:
+    def with_guess(self, question_id: str, guess: Guess) -> ProgressState:
         """The state after a prediction; the first guess at a question stays."""
         known = self.predictions.get(question_id)
         if known and known.question == guess.question:
             return self
         return replace(self, predictions={**self.predictions, question_id: guess})
 
-    def with_skipped(self, question_id: str, question: str) -> State:
+    def with_skipped(self, question_id: str, question: str) -> ProgressState:
         """The state after a question was skipped."""
         return replace(self, skipped={**self.skipped, question_id: question})
 
-    def with_capstone(self, scored: OwnRecipe) -> State:
+    def with_capstone(self, scored: OwnRecipe) -> ProgressState:
         """The state after a recipe was scored; the same one again counts once."""
         known = self.capstone
         return replace(self, capstone=replace(scored, scored=known.scored + (scored.recipe != known.recipe)))
 
 
-def state_of(data: Mapping[str, Any]) -> State:
-    """The contents of a file as a `State`; CorruptFileError if a value is not of its type."""
+def state_of(data: Mapping[str, Any]) -> ProgressState:
+    """The contents of a file as a `ProgressState`; CorruptFileError if a value is not of its type."""
     try:
-        return State(
-            {key: _checked(Record, values) for key, values in data.get("exercises", {}).items()},
+        return ProgressState(
+            {key: _checked(ExerciseRecord, values) for key, values in data.get("exercises", {}).items()},
             {key: _checked(Guess, values) for key, values in data.get("predictions", {}).items()},
             {key: _checked_text(question) for key, question in data.get("skipped", {}).items()},
             _checked(OwnRecipe, data.get("capstone", {})),

@@ -7,7 +7,7 @@ from typing import Any
 
 from lplab.checks import check_above, check_at_least
 from lplab.hardware.footprint.carbon_intensity import Region, carbon
-from lplab.hardware.links import Floats
+from lplab.hardware.network.links import Floats
 
 POUND = 0.45359237  # kilograms
 PUES = {  # what a building draws for each kWh of its machines
@@ -16,7 +16,6 @@ PUES = {  # what a building draws for each kWh of its machines
     "old site (2.2)": 2.2,
     "machines alone (1.00)": 1.0,
 }
-SECONDS_PER_DAY = 86_400.0
 
 
 def training_operations(parameters: Floats, tokens: Floats) -> Any:

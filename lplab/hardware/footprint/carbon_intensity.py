@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from lplab.checks import check_at_least, check_fields, check_number
-from lplab.hardware.links import Floats
-from lplab.hardware.tables import number, read
+from lplab.hardware.csv_tables import number, read
+from lplab.hardware.network.links import Floats
 from lplab.lookup import lookup
 
 _COLUMNS = ("region", "label", "grams_per_kwh", "year", "source", "grade")

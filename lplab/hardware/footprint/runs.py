@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from lplab.hardware.csv_tables import number, read
 from lplab.hardware.footprint.bills import POUND, Bill, bill
-from lplab.hardware.tables import number, read
 from lplab.lookup import lookup
 
 _NUMBERS = ("devices", "watts", "hours", "pue", "grams_per_kwh", "operations")
@@ -16,7 +16,7 @@ _UNITS = {"lb": POUND, "t": 1000.0}
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainingRun:
     """One row of ``data/hardware/training_runs.csv``.
 
     Attributes:
@@ -69,7 +69,7 @@ class Run:
 
 
 @cache
-def table() -> dict[str, Run]:
+def table() -> dict[str, TrainingRun]:
     """All runs by name.
 
     >>> list(table())[-3:]
@@ -78,7 +78,7 @@ def table() -> dict[str, Run]:
     return {row["run"]: _run(row) for row in read("training_runs", (*_TEXTS, "year", *_NUMBERS, *_PUBLISHED))}
 
 
-def get(name: str) -> Run:
+def get(name: str) -> TrainingRun:
     """The run of this name; ValueError with the closest names if there is none.
 
     >>> get("gpt-3").label
@@ -87,10 +87,10 @@ def get(name: str) -> Run:
     return lookup(table(), name, "training run")
 
 
-def _run(row: dict[str, str]) -> Run:
+def _run(row: dict[str, str]) -> TrainingRun:
     energy, co2 = row["published_mwh"], row["published_co2"]
     unit = _UNITS[row["co2_unit"]] if co2 else 0.0
-    return Run(
+    return TrainingRun(
         name=row["run"],
         **{name: row[name] for name in _TEXTS[1:]},  # type: ignore[arg-type]
         year=int(number(row, "year")),

@@ -13,7 +13,7 @@ Assumptions:
   half as much: published rates and watts say no more than that, and chips that were measured come close to it.
 - *Network* is what network cards and switches draw for the bytes that they carry.
 
-Horowitz's table (:mod:`lplab.hardware.footprint.operations`) has the bare operations, without anything that moves.
+Horowitz's table (:mod:`lplab.hardware.operation_costs`) has the bare operations, without anything that moves.
 """
 
 from __future__ import annotations

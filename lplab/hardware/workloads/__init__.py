@@ -13,8 +13,8 @@ from types import MappingProxyType
 
 from lplab.hardware.workloads.convolutional import mobilenetv2, resnet18, resnet50, vgg16
 from lplab.hardware.workloads.from_module import from_module
-from lplab.hardware.workloads.layer import Gemms, Layer, Workload
 from lplab.hardware.workloads.sequences import bert_base, gpt, gpt3, lstm_lm, transformer_base
+from lplab.hardware.workloads.workload import Gemms, Layer, Workload
 from lplab.lookup import lookup
 
 __all__ = ["WORKLOADS", "Gemms", "Layer", "Workload", "from_module", "get", "gpt", "names"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lplab.compression.layer import parameter_info
-from lplab.hardware.workloads.layer import Layer
+from lplab.compression.layer_info import parameter_info
+from lplab.hardware.workloads.workload import Layer
 
 
 def conv(

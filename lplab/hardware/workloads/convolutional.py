@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lplab.hardware.workloads.blocks import conv, elementwise, linear
-from lplab.hardware.workloads.layer import Layer, Workload
+from lplab.hardware.workloads.workload import Layer, Workload
 
 PICTURE = "image of 224 × 224"
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from lplab.checks import check_int
 from lplab.compression import LayerInfo
-from lplab.hardware.workloads.layer import Layer, Workload
 from lplab.hardware.workloads.tensor_origins import Origins
-from lplab.hardware.workloads.torch_ops import Recorded, is_uncounted, layers_of
+from lplab.hardware.workloads.torch_ops import RecordedLayer, is_uncounted, layers_of
+from lplab.hardware.workloads.workload import Layer, Workload
 
 if TYPE_CHECKING:
     import torch
@@ -68,7 +68,7 @@ def from_module(
     import torch
     from torch.utils._pytree import tree_leaves, tree_map
 
-    from lplab.compression.tensors.layers import counted_positions, module_infos
+    from lplab.compression.module_layers import counted_positions, module_infos
 
     named = dict(example_input) if isinstance(example_input, Mapping) else {}
     arguments = () if named else example_input if type(example_input) is tuple else (example_input,)
@@ -161,9 +161,9 @@ def _plain_operators(model: torch.nn.Module) -> Iterator[None]:
             emulation.enabled = was
 
 
-def _merged(found: list[Recorded], batch: int) -> list[Recorded]:
+def _merged(found: list[RecordedLayer], batch: int) -> list[RecordedLayer]:
     """Equal products of the same weights are time steps of one layer, and uneven ones share their rows."""
-    merged: list[Recorded] = []
+    merged: list[RecordedLayer] = []
     at: dict[tuple[Any, ...], int] = {}
     for record in found:
         layer, rows = record.layer, record.uneven_rows
@@ -193,7 +193,7 @@ def _merged(found: list[Recorded], batch: int) -> list[Recorded]:
     return merged
 
 
-def _with_weights(found: list[Recorded], model: torch.nn.Module, infos: Mapping[str, LayerInfo]) -> list[Layer]:
+def _with_weights(found: list[RecordedLayer], model: torch.nn.Module, infos: Mapping[str, LayerInfo]) -> list[Layer]:
     """Give each parameter to the first layer that reads it; what belongs to none is a layer at the end.
 
     A layer that works on weights alone gets them only if no other layer reads them.
@@ -248,7 +248,7 @@ def _recording_mode(model: torch.nn.Module, inputs: list[torch.Tensor], batch: i
 
         def __init__(self) -> None:
             super().__init__()
-            self.layers: list[Recorded] = []
+            self.layers: list[RecordedLayer] = []
             self.uncounted: dict[str, None] = {}
             self.where: list[str] = []
             self.origins = Origins(model, inputs, batch)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lplab.compression.layer import parameter_info
+from lplab.compression.layer_info import parameter_info
 from lplab.hardware.workloads.blocks import block, elementwise, embedding, linear
-from lplab.hardware.workloads.layer import Layer, Workload
+from lplab.hardware.workloads.workload import Layer, Workload
 
 
 def gpt(

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 
-from lplab.hardware.workloads.layer import Layer
 from lplab.hardware.workloads.tensor_origins import Origins
+from lplab.hardware.workloads.workload import Layer
 
 if TYPE_CHECKING:
     import torch
@@ -43,7 +43,7 @@ _UNCOUNTED = frozenset({
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedLayer:
     """A layer still without its weights.
 
     Attributes:
@@ -80,7 +80,9 @@ class _Product:
         return sizes | {order[0]: -(-sizes[order[0]] // left)}
 
 
-def layers_of(operator: str, args: Sequence[Any], out: Any, name: str, origins: Origins, batch: int) -> list[Recorded]:
+def layers_of(
+    operator: str, args: Sequence[Any], out: Any, name: str, origins: Origins, batch: int
+) -> list[RecordedLayer]:
     """The layers of an operator that has run.
 
     Args:
@@ -195,7 +197,7 @@ class _Operator:
     origins: Origins
     batch: int
 
-    def convolution(self) -> Recorded:
+    def convolution(self) -> RecordedLayer:
         x, kernel, transposed, groups = (self.args[i] for i in (0, 1, 6, 8))
         image = x if transposed else self.result  # in a transposed one each element of the input meets each weight
         sides = (kernel.shape[0] // groups, kernel[0].numel())
@@ -205,7 +207,7 @@ class _Operator:
         found = self.product(_Product(groups, image.numel() // image.shape[1], n, k), x, kernel, kind="conv")
         return replace(found, layer=replace(found.layer, exception=word))
 
-    def attention(self) -> list[Recorded]:
+    def attention(self) -> list[RecordedLayer]:
         """Scores, softmax and mixing of fused attention; a mask is no product."""
         q, k, v = self.tensors[:3]
         groups, rows, keys = q.shape[:-2].numel(), q.shape[-2], k.shape[-2]
@@ -227,7 +229,7 @@ class _Operator:
             return False
         return any(origin.from_example or origin.parameters for origin in map(self.origins.of, self.tensors))
 
-    def product(self, whole: _Product, a: torch.Tensor, b: torch.Tensor, kind: str = "linear") -> Recorded:
+    def product(self, whole: _Product, a: torch.Tensor, b: torch.Tensor, kind: str = "linear") -> RecordedLayer:
         """A product as a layer; where only one factor depends on the example, the other has its weights."""
         left, right = self.origins.of(a), self.origins.of(b)
         if not (left.from_example or right.from_example):  # computed for each example, or once in a step
@@ -248,9 +250,9 @@ class _Operator:
         gradients = tuple(word for word, of in (("dx", left), ("dw", right)) if of.has_gradient)
         layer = Layer(self.name, kind, **sizes, gradients=gradients, **self._about)
         uneven = whole.m if not per_step and names and sizes["groups"] == whole.groups and whole.m % self.batch else 0
-        return Recorded(layer, names, self.origins.part(b), uneven)
+        return RecordedLayer(layer, names, self.origins.part(b), uneven)
 
-    def elementwise(self, kind: str) -> Recorded:
+    def elementwise(self, kind: str) -> RecordedLayer:
         origins = [self.origins.of(x) for x in self.tensors]
         reads = [origin for origin in origins if not origin.from_example and origin.parameters]
         flows = any(origin.has_gradient for origin in origins if origin.from_example or not origin.parameters)
@@ -260,7 +262,7 @@ class _Operator:
         if kind == "embedding":
             layer = replace(layer, exception="embedding")
         names = [origin.parameters for origin in reads] if kind == "embedding" or not layer.per_step else []
-        return Recorded(layer, frozenset().union(*names))
+        return RecordedLayer(layer, frozenset().union(*names))
 
     @property
     def _about(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from lplab.hardware.footprint import Bill, Energy, Job, runs
 from lplab.hardware.units import format_si, grouped, mass, money
 from lplab.number_text import percent
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.fields import Choice, Slider, State, Steps, control
+from lplab.widgets.fields import Choice, ExplorerState, Slider, Steps, control
 
 CLASSIC = {"16 bits": "fp16_mixed", "8 bits": "hfp8_2019", "4 bits": "int4_fp4_2020"}
 _EIGHT = {"FP8 tiles": "deepseek_2024", "MXFP8": "mxfp8_2025"}
@@ -60,7 +60,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class BillState(State):
+class BillState(ExplorerState):
     """The value of every control.
 
     Attributes:

@@ -17,7 +17,7 @@ from lplab.quantizers.distributions import magnitudes
 from lplab.quantizers.sawb import DEFAULT_ROWS, SAWB_ROWS
 from lplab.quantizers.sawb_fit import fit
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.fields import Choice, Slider, State, control, preset_of
+from lplab.widgets.fields import Choice, ExplorerState, Slider, control, preset_of
 
 BITS = (2, 8)
 MAX, PERCENTILE, MIN_ERROR, SAWB, MANUAL = "max |x|", "99.9 %", "least error", "SAWB", "by hand"
@@ -40,7 +40,7 @@ HEIGHTS = (194, 184, 216)
 
 
 @dataclass(frozen=True)
-class ClipState(State):
+class ClipState(ExplorerState):
     """The value of every control.
 
     Attributes:

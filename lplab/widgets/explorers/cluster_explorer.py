@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lplab import figures
+from lplab.figures.cluster_scaling import ScalingCurve
 from lplab.figures.device_timeline import milliseconds
-from lplab.figures.scaling import ScalingCurve
 from lplab.hardware import Cluster, Simulation, simulate, workloads
 from lplab.hardware.step import Design, step
 from lplab.number_text import percent
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.fields import Buttons, Checkbox, Choice, State, Steps, control
+from lplab.widgets.fields import Buttons, Checkbox, Choice, ExplorerState, Steps, control
 
 CHIPS = {"P100 (2016)": "p100", "V100 (2017)": "v100", "A100 (2020)": "a100", "H100 (2022)": "h100"}
 INNER = {"p100": "nvlink1", "v100": "nvlink2", "a100": "nvlink3", "h100": "nvlink4"}  # between devices of a node
@@ -59,7 +59,7 @@ PUBLISHED = {  # published efficiencies, by preset: label, devices, efficiency
 
 
 @dataclass(frozen=True)
-class ClusterState(State):
+class ClusterState(ExplorerState):
     """The value of every control.
 
     Attributes:

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 from lplab import figures
 from lplab.hardware import footprint
-from lplab.hardware.footprint import FederatedRound
-from lplab.hardware.footprint import rounds as energy
+from lplab.hardware.footprint import ClientRound
+from lplab.hardware.footprint import federated_rounds as energy
 from lplab.hardware.units import format_si, grouped
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.fields import Buttons, Choice, Slider, State, control
+from lplab.widgets.fields import Buttons, Choice, ExplorerState, Slider, control
 
 NETWORKS: dict[str, tuple[int, float, int]] = {  # parameters, multiply-adds of an example, examples of a client
     "FedAvg's CNN, 600 digits": (1_663_370, 12e6, 600),
@@ -32,7 +32,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class EdgeState(State):
+class EdgeState(ExplorerState):
     """The value of every control.
 
     Attributes:
@@ -68,7 +68,7 @@ class EdgeState(State):
         )
 
 
-def rounds(state: EdgeState) -> dict[str, FederatedRound]:
+def rounds(state: EdgeState) -> dict[str, ClientRound]:
     """One client's round for each number format of the messages, and its arithmetic alone on a V100."""
     count = NETWORKS[state.network][0]
     by_format = {}

@@ -10,7 +10,7 @@ from typing import Any
 
 from lplab import formats as F
 from lplab.formats import floating
-from lplab.widgets.fields import Buttons, Checkbox, Choice, Slider, State, control
+from lplab.widgets.fields import Buttons, Checkbox, Choice, ExplorerState, Slider, control
 
 OWN_FORMAT = "(own format)"
 EXPONENT_BITS = (1, 8)
@@ -30,7 +30,7 @@ def presets() -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class FormatState(State):
+class FormatState(ExplorerState):
     """The value of every control.
 
     Attributes:

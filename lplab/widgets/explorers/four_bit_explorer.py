@@ -15,7 +15,7 @@ from lplab.quantizers import GRADIENT_GRIDS, GridEffect, grid_effect
 from lplab.quantizers.gradscale import first_scale
 from lplab.recordings import gradients_at
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.fields import Choice, State, Steps, control
+from lplab.widgets.fields import Choice, ExplorerState, Steps, control
 
 ALL, PER_LAYER = "all layers", "one per layer"
 SCALES = tuple(range(6, 25))  # exponents of two
@@ -45,7 +45,7 @@ def gradients(moment: str) -> dict[str, np.ndarray]:
 
 
 @dataclass(frozen=True)
-class FourBitState(State):
+class FourBitState(ExplorerState):
     """The value of every control.
 
     Attributes:

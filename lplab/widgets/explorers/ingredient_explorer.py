@@ -15,7 +15,7 @@ from lplab.hardware import compute
 from lplab.hardware.layer_times import LayerTimes
 from lplab.hardware.precisions import Precision
 from lplab.number_text import MINUS
-from lplab.recordings.ingredients import (
+from lplab.recordings.ingredient_runs import (
     COMBINATIONS,
     FORMATS,
     HELPERS,
@@ -29,7 +29,7 @@ from lplab.recordings.ingredients import (
     ingredient_branches,
 )
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.fields import Checkbox, Choice, State, control
+from lplab.widgets.fields import Checkbox, Choice, ExplorerState, control
 
 CHIPS = {"B200": "b200", "H100": "h100", "128 × 128 cells": "systolic"}
 WORKLOAD, BATCH = "gpt3", 16  # the step whose time is modelled: so many sequences of 2,048 tokens
@@ -41,7 +41,7 @@ THIS = "this recipe"
 
 
 @dataclass(frozen=True)
-class IngredientState(State):
+class IngredientState(ExplorerState):
     """The value of every control.
 
     Attributes:
@@ -287,7 +287,7 @@ class IngredientExplorer(Explorer):
         "from lplab.claims import BranchPlan, branches",
         "from lplab.claims.framework.models import branch_transformer",
         "from lplab.recordings import Ingredients",
-        "from lplab.training.recipe.ingredients import recipe_of",
+        "from lplab.training.recipe.ingredient_recipes import recipe_of",
     )
     state_class, preset_fields = IngredientState, PRESETS
     side: ClassVar = {

@@ -11,9 +11,9 @@ import numpy as np
 from lplab import figures
 from lplab.figures.many_learners import bytes_word, learners_word
 from lplab.number_text import percent
-from lplab.recordings import BETAS, CHUNKS, LEARNERS, LEARNING_RATES, LearnerRun, Setting, many_learners
+from lplab.recordings import BETAS, CHUNKS, LEARNERS, LEARNING_RATES, LearnerRun, LearnerSetting, many_learners
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.fields import Buttons, State, Steps, control
+from lplab.widgets.fields import Buttons, ExplorerState, Steps, control
 
 RATE_NAMES = {"standard": LEARNING_RATES[0], "ten times": LEARNING_RATES[1]}  # as the control calls them
 PRESETS: dict[str, dict[str, Any]] = {  # settings that were published; the network here is a small one
@@ -25,7 +25,7 @@ PRESETS: dict[str, dict[str, Any]] = {  # settings that were published; the netw
 
 
 @dataclass(frozen=True)
-class LearnersState(State):
+class LearnersState(ExplorerState):
     """The value of every control.
 
     Attributes:
@@ -45,14 +45,14 @@ class LearnersState(State):
     beta: float = control(1.0, Steps("beta", {f"{beta:g}": beta for beta in sorted(BETAS)}))
     learning_rate: str = control("standard", Buttons("learning rate", list(RATE_NAMES)))
 
-    def setting(self, compressor: str, learners: int | None = None, beta: float | None = None) -> Setting:
+    def setting(self, compressor: str, learners: int | None = None, beta: float | None = None) -> LearnerSetting:
         """The recorded run of a compressor in this state, or at another number of learners or beta."""
         n, rate = learners or self.learners, RATE_NAMES[self.learning_rate]
         if compressor == "dense":
-            return Setting("dense", n, learning_rate=rate)
+            return LearnerSetting("dense", n, learning_rate=rate)
         if compressor == "topk":
-            return Setting("topk", n, self.chunk, learning_rate=rate)
-        return Setting("scalecom", n, self.chunk, self.beta if beta is None else beta, rate)
+            return LearnerSetting("topk", n, self.chunk, learning_rate=rate)
+        return LearnerSetting("scalecom", n, self.chunk, self.beta if beta is None else beta, rate)
 
     def run(self, compressor: str, learners: int | None = None, beta: float | None = None) -> LearnerRun:
         """The measurements of that run."""
@@ -62,16 +62,18 @@ class LearnersState(State):
     def code(self) -> str:
         """Python that gives the numbers of ScaleCom in this state."""
         s = self.setting("scalecom")
-        made = f'Setting("scalecom", {s.learners}, {s.chunk}, beta={s.beta:g}, learning_rate={s.learning_rate:g})'
+        made = (
+            f'LearnerSetting("scalecom", {s.learners}, {s.chunk}, beta={s.beta:g}, learning_rate={s.learning_rate:g})'
+        )
         return f"run = many_learners({made})\nrun.union.mean(), run.sent_bytes, run.cosine, run.test_error"
 
 
 @lru_cache(maxsize=64)
-def _scaling(chunk: int, beta: float, learning_rate: str) -> figures.Scaling:
+def _scaling(chunk: int, beta: float, learning_rate: str) -> figures.LearnerScaling:
     """Every number against the number of learners; shares are means over the recorded steps."""
     state = LearnersState(1, chunk, beta, learning_rate)
     own, leader, dense = ([state.run(kind, n) for n in LEARNERS] for kind in ("topk", "scalecom", "dense"))
-    return figures.Scaling(
+    return figures.LearnerScaling(
         LEARNERS,
         [float(run.union.mean()) for run in own],
         [float(run.union.mean()) for run in leader],
@@ -119,7 +121,7 @@ class LearnersExplorer(Explorer):
     (8, '8 learners')
     """
 
-    imports = ("from lplab.recordings import Setting, many_learners",)
+    imports = ("from lplab.recordings import LearnerSetting, many_learners",)
     state_class, preset_fields = LearnersState, PRESETS
     side: ClassVar = {
         "Who": ("learners", "chunk"),

@@ -14,7 +14,7 @@ from lplab import formats as F
 from lplab.figures.precision import TensorRow, tensor_row
 from lplab.number_text import decibels, number, percent, raised
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.fields import Buttons, Choice, Slider, State, control
+from lplab.widgets.fields import Buttons, Choice, ExplorerState, Slider, control
 from lplab.widgets.tensor_library import subsample
 
 FORMATS: dict[str, str] = {  # the names of the presets, and the formats behind them
@@ -41,7 +41,7 @@ MAX_ELEMENTS = 20_000  # elements of a tensor that a figure computes on: all of 
 
 
 @dataclass(frozen=True)
-class PlaneState(State):
+class PlaneState(ExplorerState):
     """The value of every control.
 
     Attributes:

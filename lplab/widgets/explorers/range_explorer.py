@@ -15,10 +15,10 @@ from lplab import formats as F
 from lplab.figures.range_outcomes import describe, range_outcomes, scale_text
 from lplab.figures.window import Window, window
 from lplab.number_text import number, raised
-from lplab.recordings.magnitudes import Magnitudes, Recording, recorded
+from lplab.recordings.magnitudes import MagnitudeCounts, Recording, recorded
 from lplab.widgets.controls import line, set_text, show_errors
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.fields import Buttons, Choice, State, Steps, control
+from lplab.widgets.fields import Buttons, Choice, ExplorerState, Steps, control
 
 RECORDINGS = {"Transformer": "transformer", "residual net": "digits_resnet"}  # label and name of those that ship
 FORMATS: dict[str, str] = {  # as the controls call them, and the formats behind them
@@ -56,7 +56,7 @@ PRESETS: dict[str, dict[str, Any]] = {  # named after what was published
 
 
 @dataclass(frozen=True)
-class RangeState(State):
+class RangeState(ExplorerState):
     """The value of every control.
 
     Attributes:
@@ -125,12 +125,12 @@ class RangeState(State):
         return window(F.get(FORMATS[self.format]))
 
     @property
-    def magnitudes(self) -> Magnitudes:
+    def magnitudes(self) -> MagnitudeCounts:
         """The magnitudes of the chosen tensor in the chosen step."""
         return _magnitudes(self.recording, self.layer, self.role, self.step)
 
     @property
-    def table(self) -> list[tuple[str, Magnitudes]]:
+    def table(self) -> list[tuple[str, MagnitudeCounts]]:
         """The rows of the map: labels and magnitudes."""
         if self.rows == LAYERS:
             names = self.recording.layers(self.role)
@@ -173,7 +173,7 @@ def _scales() -> list[tuple[str, int]]:
 
 
 @lru_cache(maxsize=4096)
-def _magnitudes(recording: Recording, layer: str, role: str, step: int) -> Magnitudes:
+def _magnitudes(recording: Recording, layer: str, role: str, step: int) -> MagnitudeCounts:
     return recording.magnitudes(None if layer == ALL else layer, role, step)
 
 

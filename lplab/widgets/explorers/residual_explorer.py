@@ -13,9 +13,9 @@ from lplab import figures
 from lplab.figures.adacomp_bins import tallest
 from lplab.figures.sent_and_kept import SentHistory
 from lplab.number_text import percent
-from lplab.recordings.adacomp import LayerHistory, adacomp_recording
+from lplab.recordings.adacomp_runs import LayerHistory, adacomp_recording
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.fields import Choice, State, Steps, control
+from lplab.widgets.fields import Choice, ExplorerState, Steps, control
 
 BY_KIND = "50 | 500"  # elements of a bin: in the convolution | in the other layers
 SHOWN_ELEMENTS = 50, 500  # smallest and largest number of elements in the lower figure
@@ -42,7 +42,7 @@ def bin_label(bin: int | str) -> str:
 
 
 @dataclass(frozen=True)
-class ResidualState(State):
+class ResidualState(ExplorerState):
     """The value of every control.
 
     Attributes:

@@ -10,16 +10,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lplab import figures
-from lplab.figures.roofline import Mark, Products, Roof
+from lplab.figures.roofline import Products, Roof, RooflinePoint
 from lplab.figures.time_parts import by_layer
 from lplab.hardware import accelerators, compute, precisions, workloads
 from lplab.hardware.accelerators import Accelerator
 from lplab.hardware.layer_times import LayerTimes
 from lplab.hardware.local_machine import measured_products
 from lplab.hardware.units import duration, format_si
-from lplab.hardware.workloads.layer import PASSES
+from lplab.hardware.workloads.workload import PASSES
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.fields import Buttons, Choice, State, Steps, control
+from lplab.widgets.fields import Buttons, Choice, ExplorerState, Steps, control
 
 WORKLOADS = {workloads.get(name).label: name for name in workloads.names()}
 _TABLE = (
@@ -43,14 +43,14 @@ RECIPE_ROWS, LAYER_ROWS = "recipes", "layers"
 VIEWS = (RECIPE_ROWS, LAYER_ROWS)
 HEIGHT = 260  # of the lower figure, in pixels
 FUSED = {"in separate passes": False, "fused": True}  # labels and values of the control
-SUSTAINED = Mark("RaPiD's mean of its networks", math.nan, 203e12, 102e12, 588e12)  # Venkataramani et al. 2021
+SUSTAINED = RooflinePoint("RaPiD's mean of its networks", math.nan, 203e12, 102e12, 588e12)  # Venkataramani et al. 2021
 ROOF_NAMES = {"fp32": "FP32", "tf32": "TF32", "fp16": "FP16", "bf16": "BF16", "fp8": "FP8"} | {
     name: name.upper() for name in ("int8", "int4", "fp4", "int2")
 }
 
 
 @dataclass(frozen=True)
-class RooflineState(State):
+class RooflineState(ExplorerState):
     """The value of every control.
 
     Attributes:
@@ -184,8 +184,10 @@ def roofline_figure(state: RooflineState) -> Any:
     """The upper figure."""
     times = state.times
     every, chosen = roofs(state)
-    whole = Mark("the whole step", float(times.flops.sum() / times.nbytes.sum()), float(times.sustained_ops_per_second))
-    measured = [Mark(*product) for product in measured_products()] if state.chip == "mine" else []
+    whole = RooflinePoint(
+        "the whole step", float(times.flops.sum() / times.nbytes.sum()), float(times.sustained_ops_per_second)
+    )
+    measured = [RooflinePoint(*product) for product in measured_products()] if state.chip == "mine" else []
     published = [SUSTAINED] if state.chip == "ibm-rapid-training" else []
     share = 100 * float(times.share_of_peak)
     percent = f"{share:.0f}" if share >= 1 else f"{share:.1g}"

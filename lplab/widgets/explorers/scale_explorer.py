@@ -14,7 +14,7 @@ from lplab.figures.error_map import signal_to_noise
 from lplab.number_text import decibels, percent
 from lplab.quantizers import Hadamard
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.fields import Buttons, Checkbox, Choice, State, Steps, control
+from lplab.widgets.fields import Buttons, Checkbox, Choice, ExplorerState, Steps, control
 
 NETWORK = "transformer/step1000"
 ROW, COLUMN = "row", "column"
@@ -89,7 +89,7 @@ def _scales_of(element: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class ScaleState(State):
+class ScaleState(ExplorerState):
     """The value of every control.
 
     Attributes:

@@ -12,7 +12,7 @@ from lplab.arithmetic import Accumulator
 from lplab.claims.papers.wang_2018 import COUNT, numbers, running_sum
 from lplab.figures.running_sum import grouped, off
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.fields import Choice, Slider, State, Steps, control
+from lplab.widgets.fields import Choice, ExplorerState, Slider, Steps, control
 
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {  # the name of the preset: format, further settings
     "1-6-9 (IBM)": ("dlfloat16", {}),
@@ -29,7 +29,7 @@ _POWER = f"{{name}} must be a power of two from 1 to {COUNT:,}, got {{value!r}}"
 
 
 @dataclass(frozen=True)
-class SumState(State):
+class SumState(ExplorerState):
     """The value of every control.
 
     Attributes:

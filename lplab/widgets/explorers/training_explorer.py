@@ -16,7 +16,7 @@ from lplab.number_text import percent
 from lplab.training import LABELS, FixedPointConfig
 from lplab.widgets.controls import line, show_errors
 from lplab.widgets.explorer_base import Explorer
-from lplab.widgets.fields import Choice, Slider, State, control
+from lplab.widgets.fields import Choice, ExplorerState, Slider, control
 from lplab.widgets.live.fixed_point_training import Runs, live_training, rules_at
 from lplab.widgets.live.live_run import LiveRun
 
@@ -26,7 +26,7 @@ _LIVE = ("stochastic", "nearest_down", "nearest_even", "nearest_up")
 
 
 @dataclass(frozen=True)
-class TrainingState(State):
+class TrainingState(ExplorerState):
     """The value of every control.
 
     Attributes:

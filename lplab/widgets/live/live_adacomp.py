@@ -12,7 +12,7 @@ from lplab.checks import check_int
 from lplab.compression import AdaComp
 from lplab.figures.sent_and_kept import SentHistory
 from lplab.number_text import percent
-from lplab.recordings.adacomp import adacomp_recording
+from lplab.recordings.adacomp_runs import adacomp_recording
 
 from .live_run import LiveRun
 

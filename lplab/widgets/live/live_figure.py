@@ -4,8 +4,8 @@ Plotly's own `FigureWidget` sends its 5 MB of JavaScript with every figure, is a
 a dark notebook. `LiveFigure` sends that code once per kernel, gzipped, in a widget that all figures share; follows the
 width of its container; takes ink and grid from JupyterLab's theme; and hands its alt text to screen readers.
 
-It depends on a few internals of plotly, listed in `missing_internals`. Where one is missing it is a plain FigureWidget
-with the same behaviour but without responsive width and theme.
+It depends on a few internals of plotly, listed in :mod:`lplab.widgets.live.plotly_internals`. Where one is missing it
+is a plain FigureWidget with the same behaviour but without responsive width and theme.
 """
 
 import gzip
@@ -20,22 +20,18 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import anywidget
 import ipywidgets
 import plotly
 import plotly.graph_objects as go
 import traitlets
-from plotly.basewidget import BaseFigureWidget
 from plotly.serializers import Undefined, custom_serializers
 
 from lplab.figures.stacked import TITLES
+from lplab.widgets.live import plotly_internals
 
 _STATIC = Path(__file__).parents[1] / "static"
-_BUNDLE_PATH = Path(plotly.__file__).parent / "package_data" / "widgetbundle.js"
 
 _ABOVE_PLOT, _LEGEND = 6, 40  # pixels of the upper margin that hold no title: a gap, and a legend where there is one
-# methods of plotly's view that live_figure.js disables or replaces
-_METHODS = ("_sendTraceDeltas(", "_sendLayoutDelta(", "perform_render(", "do_update(", "remove(")
 
 
 class _Bundle(ipywidgets.Widget):
@@ -70,30 +66,8 @@ def _shared_bundle() -> _Bundle:
     """Return the bundle of this kernel; a closed one (`Widget.close_all()`) is replaced."""
     global _the_bundle
     if _the_bundle is None or _the_bundle.comm is None:
-        _the_bundle = _Bundle(data=gzip.compress(_BUNDLE_PATH.read_bytes(), compresslevel=6))
+        _the_bundle = _Bundle(data=gzip.compress(plotly_internals.BUNDLE.read_bytes(), compresslevel=6))
     return _the_bundle
-
-
-def missing_internals() -> tuple[str, ...]:
-    """Return the names of the plotly internals that `LiveFigure` needs and that this plotly lacks.
-
-    >>> missing_internals()
-    ()
-    """
-    source = _BUNDLE_PATH.read_text(encoding="utf-8") if _BUNDLE_PATH.is_file() else ""
-    # the default export makes an object with initialize() and render(): anywidget's own contract
-    tail = source[-100_000:]
-    exported = re.findall(r"([\w$]+)\s+as\s+default\b", tail)[-1:]
-    methods = r"\s*=\s*\(\)\s*=>\s*{.{0,80}?initialize\(.{0,200}?render\("
-    factory = exported and re.search(rf"[ ,;]{re.escape(exported[0])}{methods}", tail)
-    found_by_name = {
-        "package_data/widgetbundle.js": bool(source),
-        "widgetbundle.js: default export is a factory": bool(factory),
-        "FigureView": all(name in tail for name in _METHODS) and "as FigureView" in tail,
-        "BaseFigureWidget._config": BaseFigureWidget.class_traits().get("_config") is not None,
-        "BaseFigureWidget is an AnyWidget": issubclass(BaseFigureWidget, anywidget.AnyWidget),
-    }
-    return tuple(name for name, found in found_by_name.items() if not found)
 
 
 _missing: tuple[str, ...] | None = None
@@ -103,7 +77,7 @@ def _usable() -> bool:
     """Check plotly once per kernel; warn once of missing internals."""
     global _missing
     if _missing is None:
-        _missing = missing_internals()
+        _missing = plotly_internals.missing_internals()
         if _missing:
             lacks = f"this plotly ({plotly.__version__}) lacks {', '.join(_missing)}"
             warnings.warn(f"figures will be plain: {lacks}", stacklevel=3)

@@ -5,10 +5,11 @@ A mechanism is a value (`mechanism.Mechanism`) and a file of JavaScript beside i
 
 from lplab.lookup import lookup
 
-from . import beads, bin, cells, octaves, register, ring, union
+from . import beads, bin, cells, clip, coins, ladder, octaves, rectangle, register, ring, shared_scale, union
 from .mechanism import Mechanism, MechanismView
 
-_MODULES = (octaves, beads, register, ring, bin, union, cells)  # in the order of the labs
+# in the order of the labs
+_MODULES = (octaves, coins, beads, clip, register, rectangle, ladder, ring, bin, union, cells, shared_scale)
 MECHANISMS = {module.MECHANISM.name: module.MECHANISM for module in _MODULES}
 
 

@@ -52,7 +52,7 @@ def walk(fmt: F.FloatFormat, update: float) -> list[list[float]]:
     """
     master, alone = np.float32(1), 1.0
     found = []
-    while max(master, alone) <= END:
+    while float(master) <= END and alone <= END:
         found.append([float(master), float(fmt.quantize(float(master))), alone])
         master = np.float32(master + np.float32(update))
         alone = float(fmt.quantize(float(np.float32(alone) + np.float32(update))))

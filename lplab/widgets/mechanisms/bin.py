@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lplab.compression import AdaComp
-from lplab.compression.selection import adacomp_select_arrays
+from lplab.compression.adacomp import adacomp_select_arrays
 
 from .mechanism import Mechanism
 

@@ -191,7 +191,7 @@ class Stage {
       this.root.classList.add("lp-held");
       set(this.line, { "aria-busy": true }); // one reading at the end, not one for each pixel
       held.el.focus({ preventScroll: true });
-      if (!own) move(event);
+      if (!own && event.pointerType !== "touch") move(event); // a finger beside a handle may begin to scroll
     });
     svg.addEventListener("mousedown", (event) => held && event.preventDefault()); // the handle keeps the focus
     svg.addEventListener("pointermove", (event) => held && move(event));
@@ -272,13 +272,13 @@ class Stage {
   }
 }
 
-/** The sign of all handles: an orange pill with two small arrows, of a height of 28 or, upright, 44; returns its text. */
+/** The sign of all handles: an orange pill with two small arrows, `upright` for up and down; returns its text. */
 function pill(g, width = 64, upright = false) {
-  const high = upright ? 44 : 28;
-  add(g, "rect", { class: "lp-pill", x: -width / 2, y: -high / 2, width, height: high, rx: 14 });
-  const arrows = upright ? "M-4,-11l4,-4l4,4M-4,11l4,4l4,-4" : `M${9 - width / 2},-4l-4,4l4,4M${width / 2 - 9},-4l4,4l-4,4`;
-  add(g, "path", { class: "lp-arrows", d: arrows });
-  return add(g, "text", { class: "lp-pill-text", y: 5 });
+  const [left, right] = [9 - width / 2, width / 2 - 9];
+  const arrows = upright ? `M${left - 3},-3l4,-4l4,4M${left - 3},3l4,4l4,-4` : `M${left},-4l-4,4l4,4M${right},-4l4,4l-4,4`;
+  add(g, "rect", { class: "lp-pill", x: -width / 2, y: -14, width, height: 28, rx: 14 });
+  add(g, "path", { class: `lp-arrows${upright ? " upright" : ""}`, d: arrows });
+  return add(g, "text", { class: "lp-pill-text", x: upright ? 6 : 0, y: 5 });
 }
 
 /** A mechanism as a widget: of anywidget in notebooks, and on the site with plain data in place of a model. */

@@ -20,7 +20,7 @@ export default mechanism({
     const { svg, width, data } = stage;
     const [cx, cy] = [width / 2, HEIGHT / 2];
     const outer = [Math.min(width / 2 - 44, 290), cy - BOX / 2 - 16];
-    const inner = [outer[0] - 70, outer[1] - 38];
+    const inner = [outer[0] - 70, outer[1] - 46];
     const at = (radii, turns) => {
       const angle = 2 * Math.PI * (turns - 0.25); // device 0 stands at the top, the others follow clockwise
       return [cx + radii[0] * Math.cos(angle), cy + radii[1] * Math.sin(angle)];
@@ -101,9 +101,10 @@ export default mechanism({
       const next = step + by;
       return next < 0 || next > now.last ? undefined : { step: next };
     }, { pause: 700 });
-    for (const devices of stage.data.devices) {
-      stage.button(`${devices} devices`, () => ({ devices, step: 0 }), { pressed: (now) => now.devices === devices });
-    }
+    const [fewest, most] = stage.data.devices;
+    const other = (by) => ({ devices, step }) => ({ devices: devices + by, step: Math.min(step, 2 * (devices + by - 1)) });
+    stage.button("Fewer devices", other(-1), { off: ({ devices }) => devices === fewest });
+    stage.button("More devices", other(1), { off: ({ devices }) => devices === most });
   },
 });
 

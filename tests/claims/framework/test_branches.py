@@ -25,8 +25,8 @@ from lplab.claims.framework.branches import (
     worse,
     worse_in_pairs,
 )
-from lplab.claims.framework.compare import clearly_above
 from lplab.claims.framework.learner_trainings import branch_learners
+from lplab.claims.framework.seed_comparisons import clearly_above
 from lplab.claims.framework.trainings import cosine
 from lplab.compression import Dense, ScaleCom
 from lplab.training import recipes, tasks

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lplab import claims, cli
-from lplab.claims import Check, CheckResult, Claim, catalogue
+from lplab.claims import Check, CheckResult, Claim, claim_catalogue
 from lplab.claims.framework.store import Session, Stored, path_of
 
 PROJECT = Path(__file__).parents[3]
@@ -32,7 +32,7 @@ LONG = dataclasses.replace(QUICK, id="long_one", title="Long", budget="long", bu
 
 @pytest.fixture
 def both(monkeypatch):
-    monkeypatch.setattr(catalogue, "CLAIMS", (QUICK, LONG))
+    monkeypatch.setattr(claim_catalogue, "CLAIMS", (QUICK, LONG))
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_a_long_claim_is_stored_after_each_measurement(tmp_path):
 KILLED = """
     import dataclasses, pathlib, sys, time
     from lplab import cli
-    from lplab.claims import catalogue
+    from lplab.claims import claim_catalogue
     from tests.claims.framework.test_budgets import LONG
 
     folder, third = pathlib.Path(sys.argv[1]), sys.argv[2]
@@ -122,7 +122,7 @@ KILLED = """
         return {"error": float(seed)}
 
     claim = dataclasses.replace(LONG, points=({"bits": 4},), seeds=(0, 1, 2, 3), measure=measure)
-    catalogue.CLAIMS = (claim,)
+    claim_catalogue.CLAIMS = (claim,)
     sys.exit(cli.main(["claims", "run", "--long", "--folder", str(folder), "--json"]))
 """
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from lplab import claims
-from lplab.claims import CheckResult, ClaimBuilder, Results, catalogue
+from lplab.claims import CheckResult, ClaimBuilder, Results, claim_catalogue
 from lplab.claims.bibliography import PAPERS, Paper, cite
 
 
@@ -123,7 +123,7 @@ def test_every_field_of_a_claim_can_be_declared():
     assert own <= made
 
 
-@pytest.mark.parametrize("claim", catalogue.CLAIMS, ids=lambda claim: claim.id)
+@pytest.mark.parametrize("claim", claim_catalogue.CLAIMS, ids=lambda claim: claim.id)
 def test_the_functions_of_a_claim_stand_in_its_module_under_its_name(claim):
     """Other processes find the measurement by its module and name; each check says something of the stored numbers."""
     assert claim.measure.__module__ == f"lplab.claims.papers.{claim.id}"
@@ -142,7 +142,7 @@ def test_papers_are_in_the_order_of_their_years_and_each_is_cited():
     years = [paper.year for paper in PAPERS.values()]
     assert years == sorted(years)
     assert all(key.endswith(f"_{paper.year}") for key, paper in PAPERS.items())
-    cited = "\n".join(claim.paper for claim in catalogue.CLAIMS)
+    cited = "\n".join(claim.paper for claim in claim_catalogue.CLAIMS)
     assert [key for key, paper in PAPERS.items() if paper.venue not in cited or paper.authors not in cited] == []
 
 

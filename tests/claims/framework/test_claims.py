@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from lplab import claims, cli
-from lplab.claims import Check, CheckResult, Claim, Results, catalogue
-from lplab.claims.framework.claim import key
-from lplab.claims.framework.compare import counting_noise
+from lplab.claims import Check, CheckResult, Claim, Results, claim_catalogue
+from lplab.claims.framework.results import key
+from lplab.claims.framework.seed_comparisons import counting_noise
 from lplab.claims.framework.store import Session, Stored, path_of, save
 from lplab.claims.papers import gupta_2015
 
@@ -185,7 +185,7 @@ def test_every_claim_is_measured_with_at_least_three_seeds_or_modelled_and_judge
 
 
 def test_ids_are_unique():
-    assert len(set(claims.names())) == len(catalogue.CLAIMS)
+    assert len(set(claims.names())) == len(claim_catalogue.CLAIMS)
 
 
 SOME = [  # one of each rule and setting: a few seconds
@@ -255,7 +255,7 @@ def test_the_noise_of_the_test_set():
 
 @pytest.fixture
 def toy_only(monkeypatch, already_portable):
-    monkeypatch.setattr(catalogue, "CLAIMS", (TOY,))
+    monkeypatch.setattr(claim_catalogue, "CLAIMS", (TOY,))
 
 
 def test_the_command_measures_lists_and_prints(tmp_path, toy_only, measured, capsys):
@@ -272,7 +272,7 @@ def test_the_command_measures_lists_and_prints(tmp_path, toy_only, measured, cap
 
 
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path, monkeypatch, capsys, already_portable):
-    monkeypatch.setattr(catalogue, "CLAIMS", (dataclasses.replace(TOY, measure=failing_measure),))
+    monkeypatch.setattr(claim_catalogue, "CLAIMS", (dataclasses.replace(TOY, measure=failing_measure),))
     assert cli.main(["claims", "run", "--folder", str(tmp_path)]) == 130
     assert "the same command goes on: lplab claims run --jobs 1" in capsys.readouterr().err
     assert len(claims.stored(TOY, tmp_path).numbers) == 4

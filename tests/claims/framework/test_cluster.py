@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lplab import claims, cli
-from lplab.claims import catalogue
-from lplab.claims.framework import cluster as lplab_cluster
+from lplab.claims import claim_catalogue
+from lplab.claims.framework import dask_cluster as lplab_cluster
 from tests.claims.framework.test_budgets import LONG
 
 PROJECT = Path(__file__).parents[3]
@@ -45,7 +45,7 @@ def start(monkeypatch):
 
 
 def test_two_workers_share_the_measurements(start, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(catalogue, "CLAIMS", (MANY,))
+    monkeypatch.setattr(claim_catalogue, "CLAIMS", (MANY,))
     address = start()
     assert cli.main(["claims", "run", "--long", "--dask", address, "--folder", str(tmp_path), "--json"]) == 0
     numbers = [row[2] for row in claims.stored(MANY, tmp_path).results(MANY).rows]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from lplab.claims.framework import compare
+from lplab.claims.framework import seed_comparisons
 from lplab.claims.framework.trainings import TrainingResult, cosine, guessing_loss, one_thread, train
 from lplab.training import Recorder, recipes, tasks
 
@@ -93,6 +93,9 @@ def test_torch_gets_its_threads_back_even_after_an_error():
 def test_as_good_and_clearly_above_exclude_each_other_but_leave_a_middle():
     base = np.array([3.0, 3.1, 3.2])
     for shift, good, above in ((-1.0, True, False), (0.1, True, False), (0.21, False, True), (1.0, False, True)):
-        assert (compare.within_noise(base + shift, base), compare.clearly_above(base + shift, base)) == (good, above)
+        assert (
+            seed_comparisons.within_noise(base + shift, base),
+            seed_comparisons.clearly_above(base + shift, base),
+        ) == (good, above)
     middle = np.array([3.15, 3.4, 3.5])  # worse, but one seed is not
-    assert not compare.within_noise(middle, base) and not compare.clearly_above(middle, base)
+    assert not seed_comparisons.within_noise(middle, base) and not seed_comparisons.clearly_above(middle, base)

@@ -6,8 +6,8 @@ import pytest
 from lplab import claims, formats
 from lplab.claims.framework import operands as operands_module
 from lplab.claims.framework.branches import BranchPlan
-from lplab.claims.framework.claim import key
 from lplab.claims.framework.operands import Operands, operands
+from lplab.claims.framework.results import key
 from lplab.claims.framework.store import Stored
 from lplab.claims.papers import (
     deepseek_promotion_2024,

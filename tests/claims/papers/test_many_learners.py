@@ -5,7 +5,7 @@ import pytest
 
 from lplab import claims
 from lplab.claims.papers import adacomp_2018, scalecom_2020_rates
-from lplab.claims.papers.adacomp_2018 import Recorded
+from lplab.claims.papers.adacomp_2018 import RecordingCompressor
 from lplab.claims.papers.adacomp_2018_selection import (
     BINS,
     LOCAL,
@@ -94,7 +94,7 @@ def test_reasons_of_adacomp_can_fail(which, numbers):
 def test_messages_are_counted_by_decoding_them(draw):
     infos = {"w": LayerInfo("w", (40, 50), "dense")}
     counted = adacomp_2018.Counted(infos)
-    compressor = Recorded(AdaComp(), counted.note).for_layer(infos["w"])
+    compressor = RecordingCompressor(AdaComp(), counted.note).for_layer(infos["w"])
     gradients = [draw(2000, seed=s).reshape(40, 50) for s in (1, 2)]
     states = [compressor.init((40, 50)) for _ in gradients]
     exchange(compressor, gradients, states, layer="w")
@@ -130,7 +130,7 @@ def test_reasons_of_the_threshold_can_fail(which, wanted, numbers):
 def test_forgetful_forgets_and_watched_changes_nothing(draw):
     gradient, forgetful, plain = draw(1000), WithoutErrorFeedback(TopK(0.1)), TopK(0.1, error_feedback=False)
     state, seen = forgetful.init((1000,)), []
-    watched = Recorded(ScaleCom(chunk=50), lambda context, request: seen.append(type(request).__name__))
+    watched = RecordingCompressor(ScaleCom(chunk=50), lambda context, request: seen.append(type(request).__name__))
     for _ in range(3):
         result = exchange(forgetful, [gradient], [state])
         state.commit()

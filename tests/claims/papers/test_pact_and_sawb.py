@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lplab import claims
-from lplab.claims.framework.claim import key
+from lplab.claims.framework.results import key
 from lplab.claims.papers import pact_2018, sawb_2019
 from lplab.quantizers import Sawb
 from tests.claims.changed_numbers import judged, where

@@ -5,7 +5,7 @@ import pytest
 
 from lplab import claims
 from lplab.claims.framework.branches import BranchPlan
-from lplab.claims.framework.claim import key
+from lplab.claims.framework.results import key
 from lplab.claims.papers import sun_2020_ablation, sun_2020_gradscale, sun_2020_radix4, sun_2020_two_phase
 from lplab.claims.papers.sun_2020_ablation import ALL, EIGHT, FORWARD, ORDER, PICTURES, SUN_2020_ABLATION
 from lplab.claims.papers.sun_2020_ablation import TEXT as CHARACTERS

@@ -5,7 +5,7 @@ import pytest
 
 from lplab import arithmetic, claims
 from lplab.arithmetic import Accumulator
-from lplab.claims.framework.claim import key
+from lplab.claims.framework.results import key
 from lplab.claims.papers.wang_2018 import COUNT, POINTS, WANG_2018, numbers, running_sum
 from tests.claims.changed_numbers import judged, where
 

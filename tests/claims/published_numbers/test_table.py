@@ -12,7 +12,7 @@ import pytest
 
 from lplab.claims import published_numbers
 from lplab.claims.papers.ddl_model import ddl_efficiency
-from lplab.claims.published_numbers import compression, page
+from lplab.claims.published_numbers import compression, numbers_page
 from lplab.cli import main
 
 PAGE = Path(__file__).parents[3] / "docs" / "numbers.md"
@@ -118,7 +118,7 @@ def compression_of(chunk):
 
 def test_the_documentation_is_what_the_models_say(capsys):
     assert main(["claims", "numbers", "--page"]) == 0
-    assert capsys.readouterr().out == PAGE.read_text("utf-8"), f"run: {page.COMMAND}"
+    assert capsys.readouterr().out == PAGE.read_text("utf-8"), f"run: {numbers_page.COMMAND}"
 
 
 def test_json_and_csv_carry_all_digits(capsys):
@@ -159,4 +159,4 @@ def test_an_unknown_row_is_one_line(capsys):
     (1286.98, "1,287"), (0.000123456, "0.00012346"), (-0.5, "−0.5"), (3.1536e23, "3.15·10²³"), (1e5, "100,000"),
 ])  # fmt: skip
 def test_digits(value, text):
-    assert page.digits(value) == text
+    assert numbers_page.digits(value) == text

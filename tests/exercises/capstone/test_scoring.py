@@ -10,10 +10,10 @@ import pytest
 from lplab.claims.framework.branches import BranchPlan, branch
 from lplab.claims.framework.models import branch_transformer
 from lplab.exercises import capstone
-from lplab.exercises.capstone import recipe_field, score_process, scoring
+from lplab.exercises.capstone import score_process, scoring, stored_field
 from lplab.exercises.capstone.costs import Costs, costs_of
 from lplab.exercises.capstone.points import AT_BEST, FOR_BUDGET, MAX_POINTS, marking_of, pareto_front
-from lplab.exercises.capstone.published import PLAIN, RECIPES, data_of, is_published, plain_mxfp4
+from lplab.exercises.capstone.published_recipes import PLAIN, RECIPES, data_of, is_published, plain_mxfp4
 from lplab.exercises.capstone.scoring import (
     BUDGET,
     HELD_BACK_SEEDS,
@@ -143,7 +143,7 @@ def test_the_stored_field_has_the_costs_of_the_model_as_it_is():
 
 
 def test_the_field_says_where_it_is_from():
-    stored = json.loads(recipe_field.default_path().read_text("utf-8"))
+    stored = json.loads(stored_field.default_path().read_text("utf-8"))
     assert stored["session"]["command"] == "lplab capstone --measure-field"
     assert stored["session"]["points"] == len(RECIPES) * 6
     assert {"torch", "numpy", "lplab"} <= set(stored["session"]["versions"])
@@ -151,21 +151,21 @@ def test_the_field_says_where_it_is_from():
 
 
 def test_a_field_that_cannot_be_used_says_why(tmp_path):
-    stored = json.loads(recipe_field.default_path().read_text("utf-8"))
+    stored = json.loads(stored_field.default_path().read_text("utf-8"))
     path = tmp_path / "field.json"
     with pytest.raises(ValueError, match="field.json cannot be used"):
-        recipe_field.field(path=path)
+        stored_field.field(path=path)
     path.write_text(json.dumps({**stored, "plan": {"before": 1, "steps": 1}}))
     with pytest.raises(ValueError, match="holds another plan"):
-        recipe_field.field(path=path)
+        stored_field.field(path=path)
     path.write_text(json.dumps({**stored, "recipes": stored["recipes"][1:]}))
     with pytest.raises(ValueError, match="no seed or recipe"):
-        recipe_field.field(path=path)
+        stored_field.field(path=path)
     path.write_text("{")
     with pytest.raises(ValueError, match="cannot be used"):
-        recipe_field.field(path=path)
+        stored_field.field(path=path)
     with pytest.raises(ValueError, match="no seed or recipe '77'"):
-        recipe_field.field((77,))
+        stored_field.field((77,))
 
 
 @pytest.mark.slow

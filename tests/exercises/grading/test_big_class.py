@@ -20,12 +20,12 @@ from lplab.exercises.grading.marks_files import as_json, write_marks
 from lplab.exercises.grading.overview import MAX_ROWS
 from lplab.exercises.grading.workers import Workers
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from tests.exercises import big_class
 from tests.exercises.in_process import judge_here, marks_object
 
 SOME = ["00", "01"]
-EXERCISES = [exercise for lab in SOME for exercise in catalogue.of_lab(lab)]
+EXERCISES = [exercise for lab in SOME for exercise in exercise_catalogue.of_lab(lab)]
 
 
 @pytest.fixture(scope="module")
@@ -204,9 +204,13 @@ def test_recipes_are_judged_on_the_machine_that_grades(tmp_path):
                 raise ValueError("once more")
             return wrong(exercise, answer)
 
-        some = [("00.1", Answer("1", "f")), ("00.2", Answer("2", "f")), (catalogue.CAPSTONE, Answer("{}", "f"))]
+        some = [
+            ("00.1", Answer("1", "f")),
+            ("00.2", Answer("2", "f")),
+            (exercise_catalogue.CAPSTONE, Answer("{}", "f")),
+        ]
         judge_all([some], Workers(cluster, 1, "", here), Journal(None), judge_one)
-    assert seen == {("00.1", "cluster"), ("00.2", "cluster"), (catalogue.CAPSTONE, "here")}
+    assert seen == {("00.1", "cluster"), ("00.2", "cluster"), (exercise_catalogue.CAPSTONE, "here")}
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ import pytest
 from lplab import cli
 from lplab.claims.framework.branches import BranchPlan
 from lplab.exercises import check, own_recipe, progress
-from lplab.exercises.capstone import exercise as module
+from lplab.exercises.capstone import capstone_exercise as module
 from lplab.exercises.capstone import score_process
+from lplab.exercises.capstone.capstone_exercise import CapstoneJudge, as_answer, judge_of, score_in, verdict_of
 from lplab.exercises.capstone.costs import Costs, costs_of
-from lplab.exercises.capstone.exercise import CapstoneJudge, as_answer, judge_of, score_in, verdict_of
 from lplab.exercises.capstone.points import FOR_BUDGET, MAX_POINTS, Marking
-from lplab.exercises.capstone.published import PLAIN, RECIPES, data_of, is_published, plain_mxfp4
+from lplab.exercises.capstone.published_recipes import PLAIN, RECIPES, data_of, is_published, plain_mxfp4
 from lplab.exercises.capstone.score_process import NotScoredError
 from lplab.exercises.capstone.scoring import Score, checked_recipe, float32_loss, score, steps_of
 from lplab.exercises.checks.verdict import NOT_JUDGED
@@ -33,12 +33,12 @@ from lplab.exercises.grading.report_file import digest
 from lplab.exercises.grading.submissions import read_submission
 from lplab.exercises.grading.weights import read_weights
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.training.recipe.recipe_data import recipe_from_data
 from tests.exercises.in_process import judge_here, marks_object
 
-CAPSTONE = catalogue.CAPSTONE
-MIDPOINT = catalogue.get("00.1")
+CAPSTONE = exercise_catalogue.CAPSTONE
+MIDPOINT = exercise_catalogue.get("00.1")
 TINY = BranchPlan(before=2, steps=2)
 SEEDS = (31, 32)
 MINE = {"name": "mine", **data_of(PLAIN), "weight": "nvfp4", "activation": "nvfp4"}
@@ -545,7 +545,7 @@ def test_own_recipe_says_what_is_wrong_and_shows_a_button(monkeypatch, tmp_path)
 
 
 def test_the_button_scores_and_keeps_the_score(monkeypatch, tmp_path, checkpoints):
-    from lplab.exercises.capstone.live import CapstoneRun
+    from lplab.exercises.capstone.live_score import CapstoneRun
 
     monkeypatch.setenv("LPLAB_PROGRESS", str(tmp_path / "progress.json"))
     run = CapstoneRun(WIDE, SEEDS, TINY, checkpoints)

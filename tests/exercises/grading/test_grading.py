@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lplab import cli
-from lplab.exercises.capstone.exercise import CapstoneJudge
+from lplab.exercises.capstone.capstone_exercise import CapstoneJudge
 from lplab.exercises.checks.judge import judge
 from lplab.exercises.checks.verdict import NOT_JUDGED
 from lplab.exercises.grading.grading import find_files, grade
@@ -21,14 +21,14 @@ from lplab.exercises.grading.marks import MISSING
 from lplab.exercises.grading.marks_files import write_marks
 from lplab.exercises.grading.report_file import digest
 from lplab.exercises.isolation import Limits
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from tests.exercises.in_process import judge_here, marks_object
 from tests.kinds import one_in_three
 from tests.labs import notebooks
 
 quick = functools.partial(judge, limits=Limits(cpu_seconds=1, wall_seconds=10))  # endless loops end sooner
 LABS = Path(__file__).parents[3] / "labs"
-LAB = [catalogue.get(key) for key in catalogue.names() if key[:2] == "01"]
+LAB = [exercise_catalogue.get(key) for key in exercise_catalogue.names() if key[:2] == "01"]
 DECODE, ROUND = LAB[:2]
 FULL = sum(exercise.points for exercise in LAB)
 PLANTED = {  # files that cannot be graded, and what their row says
@@ -267,9 +267,9 @@ def test_a_solved_lab_gets_all_points(path, tmp_path):
     (tmp_path / "solved.ipynb").write_text(json.dumps(notebooks.solved(lab)))
     marks = grade(tmp_path, jobs=1, judged_by=judge_here, capstone_judge=lambda others, *_: no_recipe_is_scored(others))
     assert [exercise.lab for exercise in marks.exercises] == [path.name[:2]] * len(marks.exercises)
-    points = sum(exercise.points for exercise in marks.exercises if exercise.id != catalogue.CAPSTONE)
+    points = sum(exercise.points for exercise in marks.exercises if exercise.id != exercise_catalogue.CAPSTONE)
     assert [student.total for student in marks.students] == [points, 0] and points > 0
-    told = f"not judged: {catalogue.CAPSTONE}" if path.name[:2] == catalogue.CAPSTONE[:2] else ""
+    told = f"not judged: {exercise_catalogue.CAPSTONE}" if path.name[:2] == exercise_catalogue.CAPSTONE[:2] else ""
     assert [student.remarks for student in marks.students] == [told, told]
 
 
@@ -369,7 +369,9 @@ def test_only_passes_count_if_so_wanted(tmp_path):
 def test_labs_can_be_chosen(tmp_path):
     (tmp_path / "a.ipynb").write_text(notebook(solved(DECODE)))
     other = grade(tmp_path, ["00"])
-    assert [exercise.id for exercise in other.exercises] == [exercise.id for exercise in catalogue.of_lab("00")]
+    assert [exercise.id for exercise in other.exercises] == [
+        exercise.id for exercise in exercise_catalogue.of_lab("00")
+    ]
     assert other.students[0].total == 0 and other.students[0].notes == ("no answer to an exercise that is graded",)
 
 

@@ -25,12 +25,12 @@ from lplab.exercises.grading.submissions import MAX_CODE_CHARACTERS, read_submis
 from lplab.exercises.grading.workers import Workers, threads
 from lplab.exercises.isolation import Limits, fences, landlock, seccomp
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from tests.exercises.hostile import CLASS, FORGE
 from tests.exercises.in_process import judge_here, marks_object
 from tests.kinds import tiered
 
-DECODE, ROUND = (catalogue.get(key) for key in ("01.1", "01.2"))
+DECODE, ROUND = (exercise_catalogue.get(key) for key in ("01.1", "01.2"))
 quick = partial(judge, limits=Limits(cpu_seconds=1, wall_seconds=2))
 needs_the_fence = pytest.mark.skipif(
     not (landlock.abi() and seccomp.available()), reason="this kernel lacks Landlock or seccomp"
@@ -175,7 +175,7 @@ def test_answers_that_do_not_end_use_up_their_students_time_alone(jobs):
             exercise, "Stopped after 20 s of waiting, in call 1 of 2." if "eve" in answer.source else "Wrong."
         )
 
-    exercises = [catalogue.get(key) for key in catalogue.names()[:20]]
+    exercises = [exercise_catalogue.get(key) for key in exercise_catalogue.names()[:20]]
     eve = [task for exercise in exercises for task in tasks(1, exercise)]
     ada = [task for exercise in exercises for task in tasks(1, exercise, "ada")]
     found, _ = judged([eve, ada], jobs, endless)
@@ -188,7 +188,7 @@ def test_answers_that_do_not_end_use_up_their_students_time_alone(jobs):
 
 def test_what_a_journal_knows_of_endless_answers_counts_as_if_they_ran():
     """A grading that goes on leaves out the same answers."""
-    eve = [task for key in catalogue.names()[:9] for task in tasks(1, catalogue.get(key))]
+    eve = [task for key in exercise_catalogue.names()[:9] for task in tasks(1, exercise_catalogue.get(key))]
 
     def endless(exercise, answer):
         return verdict_on(exercise, "Stopped after 20 s of waiting, in call 1 of 2.")
@@ -395,7 +395,7 @@ def test_a_verdict_of_another_version_of_an_exercise_does_not_count(monkeypatch)
     journal.add(task, verdict_on(ROUND))
     assert journal.get(task) == verdict_on(ROUND)
     newer = replace(ROUND, version=ROUND.version + 1)
-    monkeypatch.setattr(catalogue, "get", lambda key: newer)
+    monkeypatch.setattr(exercise_catalogue, "get", lambda key: newer)
     assert journal.get(task) is None
 
 

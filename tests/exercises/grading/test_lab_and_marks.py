@@ -21,8 +21,8 @@ from lplab.exercises.grading.report_file import digest
 from lplab.exercises.grading.submissions import read_submission
 from lplab.exercises.isolation import Limits
 from lplab.exercises.isolation.in_process import run_in_process
-from lplab.exercises.model import catalogue
-from lplab.exercises.progress.records import State
+from lplab.exercises.model import exercise_catalogue
+from lplab.exercises.progress.records import ProgressState
 from tests.exercises.in_process import judge_here
 from tests.kinds import tiered
 
@@ -36,7 +36,7 @@ WAYS = {  # cells that make something, and the expression of it that an answer u
         "import time\nt = {}\nfor i in range(3):\n    start = time.time()\n    t[i] = i",
     ], "t[2]"),
     "a loop that draws": ([
-        "from lplab import figures\nt = [1]\nfor i in (2, 3):\n    t.append(i)\n    figures.Table({'t': t})",
+        "from lplab import figures\nt = [1]\nfor i in (2, 3):\n    t.append(i)\n    figures.DataTable({'t': t})",
     ], "t[1]"),
     "what a loop leaves": (["for k in range(3):\n    pass"], "k"),
     "append": (["t = []\nt.append(2)"], "t[0]"),
@@ -232,7 +232,7 @@ def in_a_kernel(shell, monkeypatch):
 
     def run(cells):
         shell.reset()
-        state, verdicts, kept, told = State(), [], [], []
+        state, verdicts, kept, told = ProgressState(), [], [], []
 
         def record(verdict, answer):
             nonlocal state
@@ -268,7 +268,7 @@ def passes(exercise, submission):
 
 @pytest.mark.parametrize(("way", "key"), tiered(CASES, lambda case: CASES.index(case) % 9 == 0))
 def test_kernel_report_and_notebook_agree(in_a_kernel, tmp_path, way, key):
-    exercise, (cells, use) = catalogue.get(key), WAYS[way]
+    exercise, (cells, use) = exercise_catalogue.get(key), WAYS[way]
     verdict, state, kept = in_a_kernel([*cells, with_helper(exercise, use)])
     assert verdict.passed, verdict.text
     record = asdict(state.exercises[key])
@@ -294,7 +294,7 @@ def test_what_grading_does_not_run_is_told(in_a_kernel, tmp_path, way):
     cells, use, told = TOLD[way]
     if way == "torch":
         pytest.importorskip("torch")
-    exercise = catalogue.get("00.1")
+    exercise = exercise_catalogue.get("00.1")
     verdict, _, kept = in_a_kernel([*cells, with_helper(exercise, use)])
     assert verdict.passed, verdict.text
     (tmp_path / "ada.ipynb").write_text(json.dumps(as_notebook(kept)))
@@ -309,7 +309,7 @@ def test_what_grading_does_not_run_is_told(in_a_kernel, tmp_path, way):
     (["k = 2\nwhile True:\n    k += 0"], "stopped after 0.5 s of computing, before the first call"),
 ])  # fmt: skip
 def test_cells_run_behind_the_same_fence(tmp_path, cells, told):
-    text = with_helper(catalogue.get("00.1"), "k")
+    text = with_helper(exercise_catalogue.get("00.1"), "k")
     source = [{"cell_type": "code", "source": cell} for cell in (*cells, text)]
     (tmp_path / "ada.ipynb").write_text(json.dumps(as_notebook(source)))
     quick = functools.partial(judge, limits=Limits(cpu_seconds=0.5))

@@ -15,12 +15,12 @@ from lplab import cli
 from lplab.exercises.checks import withheld
 from lplab.exercises.grading.release import OPEN, write_edition
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from tests.exercises.in_process import judge_here
 from tests.labs.notebooks import problems
 
 PROJECT = Path(__file__).parents[3]
-CLOSED = [name for name in catalogue.names() if name not in OPEN]
+CLOSED = [name for name in exercise_catalogue.names() if name not in OPEN]
 JUDGE = """
 import json, sys
 import lplab
@@ -51,7 +51,7 @@ def edition(tmp_path_factory):
 
 def sources_of(name):
     """The solution, each legal way, and the last known mistake."""
-    exercise = catalogue.get(name)
+    exercise = exercise_catalogue.get(name)
     mistake = [mistake for mistake in exercise.mistakes if not mistake.equivalent][-1]
     ways = [way.apply(exercise.solution) for way in exercise.conventions]
     return [
@@ -61,14 +61,16 @@ def sources_of(name):
 
 
 def here(name, source):
-    verdict = judge_here(catalogue.get(name), Answer(source, catalogue.get(name).name))
+    verdict = judge_here(exercise_catalogue.get(name), Answer(source, exercise_catalogue.get(name).name))
     return [verdict.passed, verdict.points, verdict.ring, verdict.convention, [verdict.lines[0], *verdict.lines[1:2]]]
 
 
 some = ["00.1", "01.1", "02.2", "04.3", "12.1"]
 
 
-@pytest.mark.parametrize("names", [some, pytest.param(catalogue.names(), marks=pytest.mark.slow)], ids=["some", "all"])
+@pytest.mark.parametrize(
+    "names", [some, pytest.param(exercise_catalogue.names(), marks=pytest.mark.slow)], ids=["some", "all"]
+)
 def test_checks_say_what_those_of_the_full_edition_say(names, edition, tmp_path):
     cases = {name: sources_of(name) for name in names}
     (tmp_path / "cases.json").write_text(json.dumps(cases), encoding="utf-8")
@@ -79,7 +81,7 @@ def test_checks_say_what_those_of_the_full_edition_say(names, edition, tmp_path)
     place, verdicts, counts, told, mistakes = json.loads(done.stdout)
     assert Path(place).is_relative_to(edition), "it is the edition that was asked"
     assert verdicts == {name: [here(name, source) for source in sources] for name, sources in cases.items()}
-    assert counts == [catalogue.get(name).known_mistakes for name in names] and mistakes == []
+    assert counts == [exercise_catalogue.get(name).known_mistakes for name in names] and mistakes == []
     assert told == "The solution of exercise 00.1 is with your instructor."
 
 
@@ -109,7 +111,7 @@ def test_no_solution_and_no_known_mistake_is_in_it(edition):
     texts = {path: path.read_text("utf-8") for path in folder.rglob("*.py")}
     assert len(texts) > 60
     for name in CLOSED:
-        exercise = catalogue.get(name)
+        exercise = exercise_catalogue.get(name)
         body = exercise.solution.rpartition('"""')[2].strip()
         own = "\n".join(text for path, text in texts.items() if path.parent.name == f"lab{exercise.lab}")
         module = texts[edition / Path(inspect.getsourcefile(exercise.reference)).relative_to(PROJECT)]

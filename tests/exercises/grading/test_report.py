@@ -15,10 +15,10 @@ from lplab.exercises.grading.grading import grade
 from lplab.exercises.grading.report import report_of, report_page, stages_of, versions, write_report
 from lplab.exercises.grading.report_file import digest
 from lplab.exercises.grading.submissions import read_submission
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.exercises.model.exercise import STAGES
 
-ROUND = catalogue.get("01.2")
+ROUND = exercise_catalogue.get("01.2")
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_lab_can_be_chosen(worked):
 
 
 def test_stages_that_an_exercise_does_not_have_are_not_in_its_report():
-    for exercise in map(catalogue.get, catalogue.names()):
+    for exercise in map(exercise_catalogue.get, exercise_catalogue.names()):
         there = {"boundary set": exercise.boundary(), "properties": exercise.properties}
         assert list(stages_of(exercise, "passed", "")) == [ring for ring in STAGES if there.get(ring, True)]
     assert set(stages_of(ROUND, "not yet", "").values()) == {"not reached"}

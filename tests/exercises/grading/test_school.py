@@ -17,11 +17,11 @@ from lplab.exercises.grading.marks_files import write_marks
 from lplab.exercises.grading.owners import Owners
 from lplab.exercises.grading.roster import CANVAS, MOODLE, OTHER, read_roster
 from lplab.exercises.grading.weights import read_weights
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from tests.exercises.in_process import judge_here
 
-MIDPOINT, EXPOSE = catalogue.get("00.1"), catalogue.get("00.2")
-FULL = sum(exercise.points for exercise in catalogue.of_lab("00"))
+MIDPOINT, EXPOSE = exercise_catalogue.get("00.1"), exercise_catalogue.get("00.2")
+FULL = sum(exercise.points for exercise in exercise_catalogue.of_lab("00"))
 WRONG = "def midpoint(low, high):\n    return low\n\ncheck('00.1', midpoint)"
 
 
@@ -529,7 +529,7 @@ def test_a_maximum_that_is_missing_is_said(heading, most, told, folder, tmp_path
 
 def test_a_stub_that_was_left_as_it_was_is_an_empty_cell(folder, tmp_path):
     """So is a function to be repaired that was not: that of 00.1."""
-    stubs = [exercise.cell for exercise in catalogue.of_lab("00")]
+    stubs = [exercise.cell for exercise in exercise_catalogue.of_lab("00")]
     put(folder, **{"ada.ipynb": notebook(stubs[0], solved(EXPOSE), stubs[2]), "bob.ipynb": notebook(WRONG)})
     write_marks(graded(folder), tmp_path / "out")
     ada, bob = rows_of(tmp_path / "out" / "marks.csv", "utf-8-sig")[1:]

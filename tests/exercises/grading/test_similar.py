@@ -10,11 +10,11 @@ from lplab.exercises.grading.grading import grade
 from lplab.exercises.grading.marks_files import write_marks
 from lplab.exercises.grading.similar import alike, normal_form
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from tests.exercises.grading.test_school import notebook, put
 from tests.exercises.in_process import judge_here, marks_object
 
-DECODE = catalogue.get("01.1")
+DECODE = exercise_catalogue.get("01.1")
 OWN = """import math
 
 def decode(code, exponent_bits, mantissa_bits, bias):
@@ -80,14 +80,14 @@ def test_another_deed_is_another_answer(changes):
 
 
 def test_short_and_unreadable_answers_are_like_nothing():
-    midpoint = catalogue.get("00.1")
+    midpoint = exercise_catalogue.get("00.1")
     assert normal_form(midpoint, Answer(midpoint.solution, midpoint.name)) == ""
     for source in ("def decode(", "def decode(x):\n    return " + "-" * 20_000 + "1", "x = 1\n" * 20_000):
         assert form(source) == ""
 
 
 def test_helpers_that_stand_in_the_stub_make_nobody_alike():
-    exercise = catalogue.get("03.3")
+    exercise = exercise_catalogue.get("03.3")
     assert exercise.provided and normal_form(exercise, Answer(exercise.solution, exercise.name)) != ""
     short = exercise.stub_source.replace("raise NotImplementedError", "return w, w, 0")
     assert normal_form(exercise, Answer(short, exercise.name)) == ""

@@ -11,7 +11,7 @@ from lplab.exercises.checks.judge import judge
 from lplab.exercises.grading.report_file import digest
 from lplab.exercises.grading.submissions import clean, read_submission
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from tests.exercises.in_process import judge_here
 from tests.kinds import one_in_three
 
@@ -171,7 +171,7 @@ def test_a_cell_with_a_syntax_error_is_noted_and_the_rest_is_read(read):
     assert list(found.answers) == ["01.1", "01.2"]
     assert "code cell 2 is no Python (line 1: invalid syntax)" in found.notes
     (answer,) = found.answers["01.2"]
-    verdict = judge(catalogue.get("01.2"), answer)
+    verdict = judge(exercise_catalogue.get("01.2"), answer)
     assert verdict.status == "failed" and verdict.ring == "form" and "invalid syntax" in verdict.text
 
 
@@ -228,15 +228,15 @@ def test_what_is_odd_is_noted(read):
 
 
 def test_an_answer_whose_check_was_deleted_is_found_by_its_name(read):
-    exercise = catalogue.get("01.2")
+    exercise = exercise_catalogue.get("01.2")
     found = read(exercise.solution)
     assert [judge(exercise, answer).passed for answer in found.answers["01.2"]] == [True]
     assert found.notes == (f"01.2: no cell checks {exercise.name}; graded all the same",)
 
 
-@pytest.mark.parametrize("exercise", one_in_three(catalogue.names()))
+@pytest.mark.parametrize("exercise", one_in_three(exercise_catalogue.names()))
 def test_the_cell_of_every_exercise_gives_stub_and_solution(read, exercise):
-    exercise = catalogue.get(exercise)
+    exercise = exercise_catalogue.get(exercise)
     check = f"check({exercise.id!r}, {exercise.name})"
     found = read("import math\nimport numpy as np\nfrom lplab.exercises import check", exercise.cell,
                  f"{exercise.solution}\n\n{check}")  # fmt: skip
@@ -307,7 +307,9 @@ def test_a_file_of_another_kind_says_which(name, raw, told, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "what"), [("markdown", "a Markdown cell"), ("raw", "a raw cell"), ("Code", "no code cell")]
 )
-@pytest.mark.parametrize("source", ["x = 1\ncheck('01.1', f)", f"def {catalogue.get('01.1').name}(code):\n    pass"])
+@pytest.mark.parametrize(
+    "source", ["x = 1\ncheck('01.1', f)", f"def {exercise_catalogue.get('01.1').name}(code):\n    pass"]
+)
 def test_an_answer_in_a_cell_that_is_no_code_has_a_note(kind, what, source, read):
     cell = {"cell_type": kind, "source": source}
     told = f"cell 1 is {what} and has an answer to 01.1: it was not read; turn it into a code cell"

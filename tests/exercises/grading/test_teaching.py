@@ -12,8 +12,7 @@ from lplab import cli
 from lplab.cli import capstone, course, school
 from lplab.exercises.capstone.costs import Costs, costs_of
 from lplab.exercises.capstone.points import AT_BEST, FOR_BUDGET, MAX_POINTS, marking_of
-from lplab.exercises.capstone.published import PLAIN, RECIPES
-from lplab.exercises.capstone.recipe_field import default_path, field
+from lplab.exercises.capstone.published_recipes import PLAIN, RECIPES
 from lplab.exercises.capstone.score_process import LIMIT_SECONDS
 from lplab.exercises.capstone.scoring import (
     BUDGET,
@@ -24,13 +23,14 @@ from lplab.exercises.capstone.scoring import (
     Score,
     checked_recipe,
 )
+from lplab.exercises.capstone.stored_field import default_path, field
 from lplab.exercises.checks.credit import partial_points
 from lplab.exercises.grading.judging import MAX_RECIPES
 from lplab.exercises.grading.release import OPEN
 from lplab.exercises.grading.weights import read_weights
-from lplab.exercises.model.catalogue import CAPSTONE
+from lplab.exercises.model.exercise_catalogue import CAPSTONE
 from lplab.formats import ROUNDINGS, SCALE_RULES
-from lplab.recordings import ingredients
+from lplab.recordings import ingredient_runs
 from lplab.training.recipe.recipe_data import EXCEPTIONS, OPERANDS, RULE_KEYS, parse_json
 from lplab.widgets.explorers import ingredient_explorer as board
 from tests.exercises.test_every_exercise import NOTHING_BETWEEN
@@ -149,7 +149,7 @@ def test_the_example_of_partial_credit_is_computed_right():
 
 
 def test_bits_of_the_budget_and_of_an_ordinary_layer_are_told_apart():
-    ordinary, whole = board.average_bits(ingredients.PLAIN["mxfp4"]), costs_of(RECIPES[PLAIN]()).bits
+    ordinary, whole = board.average_bits(ingredient_runs.PLAIN["mxfp4"]), costs_of(RECIPES[PLAIN]()).bits
     assert (
         f"plain MXFP4 has {ordinary:.2f} bits in an ordinary layer, as lab 14's explorer says, and {whole:.2f} here"
         in (JOINED)

@@ -18,11 +18,11 @@ import lplab
 from lplab.exercises.checks.judge import judge
 from lplab.exercises.isolation import Limits, landlock, processes, run_isolated, seccomp
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from tests.exercises.hostile import CLASS, FORGE, OVERLOAD
 from tests.kinds import tiered
 
-ROUND = catalogue.get("01.2")
+ROUND = exercise_catalogue.get("01.2")
 LPLAB = Path(str(lplab.__file__)).parent
 SHORT = Limits(cpu_seconds=1, wall_seconds=2)
 needs_the_fence = pytest.mark.skipif(

@@ -18,7 +18,7 @@ from lplab.exercises.grading.grading import grade
 from lplab.exercises.isolation import Limits, Outcome, Stopped, in_process, run_answer, run_isolated
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.isolation.in_process import MAX_STEPS, run_in_process
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 
 
 def run(source: str, *calls: tuple, limits: Limits = isolation.DEFAULT, **options) -> Outcome:
@@ -98,7 +98,7 @@ def test_the_outcome_is_that_of_a_child(name):
 
 @pytest.mark.parametrize("name", ["01.2", *(pytest.param(name, marks=pytest.mark.slow) for name in ("02.1", "08.1"))])
 def test_a_verdict_has_the_same_words(name):
-    exercise = catalogue.get(name)
+    exercise = exercise_catalogue.get(name)
     answer = Answer(
         "import math\nimport numpy as np\n\n" + exercise.mistakes[0].apply(exercise.solution), exercise.name
     )
@@ -150,7 +150,7 @@ def test_slow_steps_are_stopped_by_the_clock():
 
 
 def test_solutions_need_few_steps(monkeypatch):
-    exercise, taken = catalogue.get("01.2"), []
+    exercise, taken = exercise_catalogue.get("01.2"), []
     step_limit = in_process.StepLimit
     monkeypatch.setattr(in_process, "StepLimit", lambda *args: taken.append(step_limit(*args)) or taken[-1])
     answer = Answer(IMPORTS + exercise.solution, exercise.name)
@@ -196,7 +196,9 @@ def test_what_an_answer_changes_does_not_harm_what_comes_after():
     )
     assert (warnings.filters, sys.stdin, sys.stdout) == (filters, stdin, stdout)
     assert not hasattr(builtins, "__step__") and "answer" not in sys.modules
-    assert judge(catalogue.get("00.1"), Answer(catalogue.get("00.1").solution, "midpoint"), run=run_in_process).passed
+    assert judge(
+        exercise_catalogue.get("00.1"), Answer(exercise_catalogue.get("00.1").solution, "midpoint"), run=run_in_process
+    ).passed
 
 
 def test_what_a_program_has_under_the_name_of_the_module_stays(monkeypatch):
@@ -229,7 +231,7 @@ def test_without_processes_notebooks_go_on_and_grading_refuses(no_processes, tmp
     with pytest.raises(RuntimeError, match="behind a fence: Python has no processes in a browser"):
         grade(tmp_path)
     with pytest.raises(RuntimeError, match="no processes"):
-        judge(catalogue.get("00.1"), Answer("def midpoint(low, high): return 1", "midpoint"))
+        judge(exercise_catalogue.get("00.1"), Answer("def midpoint(low, high): return 1", "midpoint"))
 
 
 def test_a_missing_package_is_named():

@@ -10,7 +10,7 @@ import pytest
 
 from lplab.exercises.isolation import Limits, Outcome, Stopped, run_isolated
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.isolation.run import Run
+from lplab.exercises.isolation.run import ChildRun
 
 ALLOWED = ("math", "numpy", "ctypes", "os", "signal", "socket", "subprocess", "sys", "threading", "time")
 # Elsewhere the parent alone watches memory, or time too, and exit codes differ: see test_isolation_processes.py.
@@ -87,7 +87,7 @@ def test_waiting_is_not_computing():
 
 
 def test_the_parent_watches_too_where_the_system_has_no_timer():
-    watcher = Run(calls=1, limits=SHORT)
+    watcher = ChildRun(calls=1, limits=SHORT)
     watcher.on_message(b'["ready", 0.2]')
     watcher.on_message(b'["defined"]')
     watcher.check_time(computing=0.5, waiting=0, all_in_all=9)
@@ -97,7 +97,7 @@ def test_the_parent_watches_too_where_the_system_has_no_timer():
 
 
 def test_code_that_computes_a_little_now_and_then_ends_too():
-    watcher = Run(calls=1, limits=SHORT)
+    watcher = ChildRun(calls=1, limits=SHORT)
     watcher.on_message(b'["ready", 0.2]')
     watcher.check_time(computing=0.3, waiting=0.2, all_in_all=10.1)
     assert watcher.stopped == Stopped(
@@ -126,7 +126,7 @@ def test_the_memory_that_is_allowed_can_be_used():
 
 
 def test_the_parent_watches_the_memory_too():
-    watcher = Run(calls=1, limits=Limits(memory_mb=100))
+    watcher = ChildRun(calls=1, limits=Limits(memory_mb=100))
     watcher.check_memory(300_000_000)
     assert watcher.stopped is None
     watcher.check_memory(300_000_001)

@@ -15,7 +15,7 @@ import pytest
 from lplab.exercises import progress
 from lplab.exercises.checks.verdict import FAILED, NOT_YET, PASSED, Verdict
 from lplab.exercises.isolation.answers import Answer
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.exercises.progress import Progress, safe_file
 from lplab.exercises.progress.bar import ProgressBar
 
@@ -255,7 +255,7 @@ def test_a_link_to_the_file_stays_a_link(tmp_path):
 
 def test_the_bar_of_a_lab_counts_passes_points_and_predictions(monkeypatch, tmp_path):
     monkeypatch.setenv("LPLAB_PROGRESS", str(tmp_path / "progress.json"))
-    exercises = catalogue.of_lab("01")
+    exercises = exercise_catalogue.of_lab("01")
     assert f"Lab 01: 0 of {len(exercises)} exercises passed, 0 of" in repr(progress.progress_of("01"))
     progress.record(verdict(), SECOND)
     progress.record(verdict(FAILED, 2, exercise="01.1", ring="boundary set"), FIRST)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lplab.hardware import accelerators, footprint, multiplier
-from lplab.hardware.footprint import Power, energy_of, operations
+from lplab.hardware import accelerators, footprint, multiplier, operation_costs
+from lplab.hardware.footprint import Power, energy_of
 from lplab.hardware.footprint.step_energy import JOULES_PER_KWH, gemm_joules
 
 
@@ -85,7 +85,7 @@ def test_bad_powers():
 
 def test_multiply_adds_are_those_of_the_multipliers_laws():
     """A name of this table and a name of the catalogue of formats are one number, up to the last bits."""
-    macs, formats = operations.macs(), {"fp8_143": "hfp8_forward", "fp8_152": "fp8_152"}
+    macs, formats = multiplier.macs(), {"fp8_143": "hfp8_forward", "fp8_152": "fp8_152"}
     for name in ("fp32+fp32", "fp16+fp32", "bf16+fp32", "fp8_143+fp32", "fp8_143+fp16", "fp8_152+fp16"):
         operand, accumulator = name.split("+")
         law = multiplier.mac(formats.get(operand, operand), accumulator)
@@ -95,12 +95,12 @@ def test_multiply_adds_are_those_of_the_multipliers_laws():
 
 
 def test_a_word_from_memory_costs_as_much_as_170_products():
-    dram = operations.get("dram")
-    assert dram.joules / (dram.bits / 32) / operations.get("fp32_multiply").joules == pytest.approx(175, rel=0.03)
+    dram = operation_costs.get("dram")
+    assert dram.joules / (dram.bits / 32) / operation_costs.get("fp32_multiply").joules == pytest.approx(175, rel=0.03)
 
 
 def test_the_accumulator_eats_the_saving():
-    macs = operations.macs()
+    macs = multiplier.macs()
     assert 1 - macs["fp8_143+fp32"].joules / macs["fp16+fp32"].joules == pytest.approx(0.37, abs=0.01)
     assert all(mac.joules > 0 for mac in macs.values())
 

@@ -1,11 +1,10 @@
 """Federated rounds: bytes by format and compressor, joules of a client, the slowest client."""
 
-import numpy as np
 import pytest
 
 from lplab.compression import AdaComp, Dense, TopK
 from lplab.hardware import footprint
-from lplab.hardware.footprint import rounds
+from lplab.hardware.footprint import federated_rounds
 
 RESNET18 = 11.69e6  # parameters
 TABLE = [  # section 8 of the dossier: bits, share, index bits, megabytes
@@ -42,12 +41,6 @@ def test_a_round_adds_up():
     assert once.seconds == pytest.approx(5)
 
 
-def test_the_round_waits_for_the_slowest():
-    many = footprint.federated(operations=np.array([1e10, 1e12]), down_bytes=1e6, up_bytes=np.array([1e6, 1e5]))
-    assert rounds.slowest(many) == pytest.approx(many.seconds.max())
-    assert many.seconds.mean() < rounds.slowest(many)
-
-
 def test_bad_rounds():
     for bad, words in (
         ({"operations": -1}, "operations"),
@@ -59,4 +52,4 @@ def test_bad_rounds():
     with pytest.raises(ValueError, match="share must be from 0 to 1"):
         footprint.message_bytes(10, share=2)
     with pytest.raises(ValueError, match="up_bytes_per_second must be more than 0"):
-        rounds.Radio("x", "x", 1, 0, 1, 1)
+        federated_rounds.Radio("x", "x", 1, 0, 1, 1)

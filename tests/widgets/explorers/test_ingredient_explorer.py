@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lplab.hardware import compute
-from lplab.recordings.ingredients import (
+from lplab.recordings.ingredient_runs import (
     COMBINATIONS,
     HELPERS,
     MXFP8_2025,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lplab.recordings import BETAS, CHUNKS, LEARNERS, Setting, many_learners
+from lplab.recordings import BETAS, CHUNKS, LEARNERS, LearnerSetting, many_learners
 from lplab.widgets import LearnersExplorer
 from lplab.widgets.explorers.learners_explorer import PRESETS, RATE_NAMES, LearnersState, summary
 
@@ -47,8 +47,8 @@ def test_what_is_drawn_is_what_was_recorded(explorer, chunk, rate):
     explorer.set(learners=16, chunk=chunk, beta=0.3, learning_rate=rate)
     drawn = {(trace.name, trace.yaxis): trace.y for trace in explorer.figure.data}
     number = RATE_NAMES[rate]
-    own = [many_learners(Setting("topk", n, chunk, learning_rate=number)) for n in LEARNERS]
-    leader = many_learners(Setting("scalecom", 16, chunk, 0.3, number))
+    own = [many_learners(LearnerSetting("topk", n, chunk, learning_rate=number)) for n in LEARNERS]
+    leader = many_learners(LearnerSetting("scalecom", 16, chunk, 0.3, number))
     np.testing.assert_allclose(drawn["own top-k", None], [100 * run.union.mean() for run in own], rtol=1e-6)
     np.testing.assert_allclose(drawn["own top-k", "y2"], [run.sent_bytes for run in own][1:])
     np.testing.assert_array_equal(drawn["cosine distance of the residuals", "y3"], leader.cosine.astype(float))

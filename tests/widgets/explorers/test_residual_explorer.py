@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lplab.compression import AdaComp, TopK
-from lplab.recordings.adacomp import adacomp_recording
+from lplab.recordings.adacomp_runs import adacomp_recording
 from lplab.widgets import ResidualExplorer, live_adacomp
 from lplab.widgets.explorers import residual_explorer as rs
 

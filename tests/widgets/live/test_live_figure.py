@@ -12,6 +12,7 @@ import pytest
 from lplab import figures
 from lplab.widgets import LiveFigure
 from lplab.widgets.live import live_figure as module
+from lplab.widgets.live import plotly_internals
 
 
 @pytest.fixture
@@ -19,32 +20,11 @@ def figure():
     return go.Figure(go.Scatter(y=np.arange(3.0)), layout={"meta": {"alt": "three points"}})
 
 
-@pytest.mark.parametrize(
-    "internal",
-    [
-        "package_data/widgetbundle.js",
-        "widgetbundle.js: default export is a factory",
-        "FigureView",
-        "BaseFigureWidget._config",
-        "BaseFigureWidget is an AnyWidget",
-    ],
-)
-def test_plotly_still_has(internal):
-    assert internal not in module.missing_internals()
-
-
-def test_missing_bundle_is_noticed(monkeypatch, tmp_path):
-    monkeypatch.setattr(module, "_BUNDLE_PATH", tmp_path / "gone.js")
-    assert "package_data/widgetbundle.js" in module.missing_internals()
-    (tmp_path / "gone.js").write_text("export {f as default}")
-    assert "widgetbundle.js: default export is a factory" in module.missing_internals()
-
-
 def test_five_megabytes_are_sent_once(figure):
     first, second = LiveFigure(figure), LiveFigure(figure)
     assert first._bundle is second._bundle
     assert len(first.get_state()["_esm"]) < 10_000
-    assert gzip.decompress(first._bundle.data) == module._BUNDLE_PATH.read_bytes()
+    assert gzip.decompress(first._bundle.data) == plotly_internals.BUNDLE.read_bytes()
     assert len(first._bundle.data) < 2_000_000
 
 
@@ -55,7 +35,7 @@ def test_closed_bundle_is_made_again(figure):
 
 def test_fallback_is_a_plain_figure_widget_that_works(figure, monkeypatch):
     monkeypatch.setattr(module, "_missing", None)
-    monkeypatch.setattr(module, "missing_internals", lambda: ("FigureView",))
+    monkeypatch.setattr(plotly_internals, "missing_internals", lambda: ("FigureView",))
     with pytest.warns(UserWarning, match="lacks FigureView"):
         live = LiveFigure(figure)
     state = live.get_state()

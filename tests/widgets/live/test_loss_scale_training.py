@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from lplab.exercises.checks.variants import function_of
-from lplab.exercises.model import catalogue
+from lplab.exercises.model import exercise_catalogue
 from lplab.quantizers import DynamicLossScale
 from lplab.widgets import train_with_scale
 from lplab.widgets.live.loss_scale_training import UserLossScale
 
-RULE = function_of(catalogue.get("03.1"))
+RULE = function_of(exercise_catalogue.get("03.1"))
 
 
 def unfinished(scale, good_steps, finite, interval):

@@ -61,3 +61,10 @@ def test_an_unknown_name_is_answered_with_the_closest():
 def test_an_alternative_text_is_a_sentence():
     with pytest.raises(ValueError, match="full sentences, got 'a line'"):
         Mechanism("line", "A line", "Drag it.", "a line", dict)
+
+
+@EACH
+def test_each_mechanism_stands_in_one_lab(name):
+    labs = sorted((FOLDER.parents[2] / "labs").glob("*.ipynb"))
+    calls = [path.stem for path in labs for _ in re.findall(rf'mechanism\(\\"{name}\\"\)', path.read_text("utf-8"))]
+    assert len(calls) == 1, calls

@@ -1,0 +1,104 @@
+"""The verdict on a claim, computed from its stored numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lplab.claims.framework.badge import badge_text
+from lplab.claims.framework.claim import Claim
+from lplab.claims.framework.results import CheckResult
+from lplab.claims.framework.store import Stored
+
+SHOWN, NOT_SHOWN, UNTESTABLE, INCOMPLETE = "shown", "not shown", "not testable in miniature", "not measured"
+IN_PART, NOT_SURE = "shown in part", "undecided"
+OF_THE_UNIT = "shown for the unit, not for a training"
+FORESEEN = "not shown, and the paper says why"
+HOLDS, DOES_NOT, UNIT_ONLY = "holds here", "does not show here", "holds for the unit only"
+PARTLY, TOO_FEW = "holds in part", "undecided here"
+PAPER_SAYS_WHY = "does not show here, and the paper says why"
+NO_MINIATURE, NOT_YET = "cannot be tested in miniature", "not measured yet"
+IN_WORDS = {
+    SHOWN: HOLDS,
+    IN_PART: PARTLY,
+    NOT_SURE: TOO_FEW,
+    NOT_SHOWN: DOES_NOT,
+    OF_THE_UNIT: UNIT_ONLY,
+    FORESEEN: PAPER_SAYS_WHY,
+    UNTESTABLE: NO_MINIATURE,
+    INCOMPLETE: NOT_YET,
+}
+
+
+@dataclass(frozen=True)
+class ClaimVerdict:
+    """A verdict and the results of the checks.
+
+    Attributes:
+        word: "shown"; "shown in part" where some criteria hold, or where all do and the badge names a limit;
+            "undecided" where no criterion holds and none is refuted; "not shown"; "shown for the unit, not for a
+            training" where only the check of the arithmetic unit holds; "not shown, and the paper says why" where a
+            reason that the paper itself gives is seen here; "not testable in miniature"; or "not measured" while
+            numbers are missing.
+        findings: the results of the criteria, in their order: these decide.
+        explanations: the results of the further checks.
+        missing: measurements that are not there.
+        unit: the result of the check of the arithmetic unit alone, where the claim has one.
+        foreseen: the result of the check of the paper's own reason for not showing, where the claim has one.
+        badge: what was found, in a few words; empty where the claim has no clauses, or is not judged.
+    """
+
+    word: str
+    findings: tuple[CheckResult, ...] = ()
+    explanations: tuple[CheckResult, ...] = ()
+    missing: int = 0
+    unit: CheckResult | None = None
+    foreseen: CheckResult | None = None
+    badge: str = ""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether all criteria hold, and no limit that the badge names."""
+        return self.word == SHOWN
+
+    @property
+    def in_words(self) -> str:
+        """The verdict as a reader is told it, in a few words.
+
+        >>> ClaimVerdict(NOT_SHOWN).in_words, ClaimVerdict(OF_THE_UNIT).in_words
+        ('does not show here', 'holds for the unit only')
+        """
+        return IN_WORDS[self.word]
+
+
+def judge(claim: Claim, numbers: Stored) -> ClaimVerdict:
+    """Judge a claim by its stored numbers: "shown" only if every criterion holds, and no limit that its badge names.
+
+    Where a statement does not show, two further checks are judged, if the claim has them. One is of the arithmetic unit
+    alone: some numbers are true of a unit and repeated as ones of trainings. The other is of the paper's own reason why
+    a small experiment would not show it.
+    """
+    if claim.untestable:
+        return ClaimVerdict(UNTESTABLE)
+    missing = len(numbers.missing(claim))
+    if missing:
+        return ClaimVerdict(INCOMPLETE, missing=missing)
+    results = numbers.results(claim)
+    further = [check for check in (claim.unit, claim.foreseen) if check]
+    found = {check: check.result(results) for check in (*claim.criteria, *claim.explanations, *further)}
+    findings = tuple(found[check] for check in claim.criteria)
+    word = SHOWN if all(finding.holds for finding in findings) else NOT_SHOWN
+    explanations = tuple(found[check] for check in claim.explanations)
+    unit = found[claim.unit] if claim.unit else None
+    foreseen = found[claim.foreseen] if claim.foreseen else None
+    if word == NOT_SHOWN and unit and unit.holds:
+        word = OF_THE_UNIT
+    if word == NOT_SHOWN and foreseen and foreseen.holds:
+        word = FORESEEN
+    if word == NOT_SHOWN and any(finding.holds for finding in findings):
+        word = IN_PART
+    if word == NOT_SHOWN and all(finding.undecided for finding in findings):
+        word = NOT_SURE
+    if word == SHOWN and any(clause.limits and clause.is_met(found) for clause in claim.badge):
+        word = IN_PART
+    badge = badge_text(claim.badge, found, results)
+    return ClaimVerdict(word, findings, explanations, unit=unit, foreseen=foreseen, badge=badge)

@@ -1,0 +1,83 @@
+"""All exercises and questions by id. A new lab is a package ``labNN`` with EXERCISES and QUESTIONS, named here."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from lplab.exercises.model.exercise import Exercise
+from lplab.exercises.model.questions import Question
+from lplab.lookup import closest_names
+
+CAPSTONE = "14.4"  # is graded as an exercise, but its answer is data: see lplab.exercises.capstone.capstone_exercise
+LABS = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14")
+
+
+@cache
+def _lab(lab: str) -> tuple[dict[str, Exercise], dict[str, Question]]:
+    """The exercises and the questions of one lab by id. A check loads its own lab alone: some ten modules of 150."""
+    module = import_module(f"lplab.exercises.lab{lab}")
+    return {each.id: each for each in module.EXERCISES}, {each.id: each for each in module.QUESTIONS}
+
+
+def _all(kind: int) -> dict[str, Any]:
+    """Everything of one kind by id: 0 are exercises, 1 questions."""
+    return {key: value for lab in LABS for key, value in _lab(lab)[kind].items()}
+
+
+def _lookup(kind: int, wanted: str, what: str) -> Any:
+    lab = str(wanted)[:2]
+    if lab in LABS and wanted in _lab(lab)[kind]:
+        return _lab(lab)[kind][wanted]
+    close = closest_names(wanted, _all(kind), cutoff=0.3) or list(_all(kind))  # only suggestions need all labs
+    raise ValueError(f"there is no {what} {wanted!r}; did you mean {' or '.join(close)}?")
+
+
+def names() -> list[str]:
+    """The ids of all exercises, in the order of the course.
+
+    >>> names()[:4]
+    ['00.1', '00.2', '00.3', '01.1']
+    """
+    return list(_all(0))
+
+
+def get(exercise_id: str) -> Exercise:
+    """The exercise with this id, also the capstone; ValueError with the closest ids if there is none.
+
+    >>> get("01.2").name
+    'round_e4m3'
+    """
+    if exercise_id == CAPSTONE:
+        return import_module("lplab.exercises.capstone.capstone_exercise").EXERCISE
+    return _lookup(0, exercise_id, "exercise")
+
+
+def question(question_id: str) -> Question:
+    """The question with this id; ValueError with the closest ids if there is none.
+
+    >>> question("01.a").truth()
+    55
+    """
+    return _lookup(1, question_id, "question")
+
+
+def of_lab(lab: str) -> list[Exercise]:
+    """The exercises of a lab, such as "01"; ValueError if it has none.
+
+    >>> [exercise.name for exercise in of_lab("01")]
+    ['decode', 'round_e4m3', 'killers', 'duel']
+    """
+    if lab not in LABS:
+        raise ValueError(f"lab {lab!r} has no exercises; labs with exercises: {', '.join(LABS)}")
+    return list(_lab(lab)[0].values())
+
+
+def graded(lab: str) -> list[Exercise]:
+    """What is graded of a lab: its exercises, and of the last lab the capstone; ValueError if there is nothing.
+
+    >>> [exercise.id for exercise in graded("14")]
+    ['14.1', '14.2', '14.3', '14.4']
+    """
+    return of_lab(lab) + [get(CAPSTONE)] * (lab == CAPSTONE[:2])
