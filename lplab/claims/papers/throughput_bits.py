@@ -174,7 +174,8 @@ def measured(results: Results) -> str:
     networks = low_to_high(_steps(results, "fp32", False) + _steps(results, "fp32", True))
     return (
         f"32 → 8 bits: law {law:.0f} ×, multipliers on an area {area:.0f} ×, peak of H100 "
-        f"{_value(results, PEAK, 'h100 fp32 fp8'):.0f} ×, whole networks {networks} ×; 8 → 4 bits: peak of IBM's chip "
+        f"{_value(results, PEAK, 'h100 fp32 fp8'):.0f} × (FP32 has no tensor cores there, from 16 to 8 bits it is "
+        f"{_value(results, PEAK, 'h100 fp16 fp8'):.0f} ×), whole networks {networks} ×; 8 → 4 bits: peak of IBM's chip "
         f"{_value(results, PEAK, 'ibm fp8 int4'):.1f} ×; density {_value(results, AREA, DENSITY):.1f} × (model)"
     )
 

@@ -25,7 +25,7 @@ export default mechanism({
   draw(stage) {
     const { svg, width, data } = stage;
     const narrow = width < 520;
-    const [unit, cell] = narrow ? [11, 30] : [15, 36];
+    const [unit, cell] = narrow ? [11, 30] : [12, 36];
     const [left, top] = [narrow ? 4 : 60, ARRAY_TOP];
     const x0 = narrow ? width - 4 * cell - 4 : width - 4 * cell - 90;
     add(svg, "text", { class: "lp-strong", x: left, y: top - 28 }, "result");
