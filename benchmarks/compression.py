@@ -20,8 +20,10 @@ import numpy as np
 from benchmarks import rows
 from benchmarks.formats import Candidate, Result, measure, show
 from lplab import compression, datasets
-from lplab.compression import selection
-from lplab.compression.wire import adacomp_wire, scalecom_wire
+from lplab.compression.adacomp import adacomp_select
+from lplab.compression.largest import largest_per_chunk, top_k_indices
+from lplab.compression.scalecom import encode_indices
+from lplab.compression.wire import adacomp_wire
 
 ELEMENTS = 25_557_032  # the parameters of ResNet-50
 TIMES_GRADIENTS = 1.5  # a ScaleCom step of 64 learners over their gradients alone
@@ -41,7 +43,7 @@ def ours(x: np.ndarray) -> Iterator[Candidate]:
     for chunk, bar in ((500, 3.0), (50, None)):
 
         def chunk_top(chunk: int = chunk) -> np.ndarray:
-            return scalecom_wire.encode(selection.largest_per_chunk(x, chunk), chunk)
+            return encode_indices(largest_per_chunk(x, chunk), chunk)
 
         yield Candidate(f"chunk top-1 of {chunk}", "lplab", chunk_top, bar)
     for size, bar in ((500, 6.0), (50, 12.0)):
@@ -53,12 +55,12 @@ def ours(x: np.ndarray) -> Iterator[Candidate]:
             size: int = size,
             new: np.ndarray = new,  # as a layer's state reuses the memory of the previous residual
         ) -> np.ndarray:
-            found = selection.adacomp_select(residual, x, settings, size, out=new)
+            found = adacomp_select(residual, x, settings, size, out=new)
             return adacomp_wire.encode(found.scale, found.indices, found.negative, x.size, size)
 
         yield Candidate(f"AdaComp {size}", "lplab", adacomp, bar)
     few = x[: x.size // 16]
-    yield Candidate("top-k 1 %, exact", "numpy", lambda: selection.top_k_indices(few, few.size // 100), share=1 / 16)
+    yield Candidate("top-k 1 %, exact", "numpy", lambda: top_k_indices(few, few.size // 100), share=1 / 16)
     for codec in ("lz4", "zstd", "zlib"):
         encode = partial(compression.Lossless(codec).encode, few)
         yield Candidate(f"lossless {codec}", "package", encode, share=1 / 16)
@@ -72,14 +74,14 @@ def on_tensors(x: np.ndarray) -> Iterator[Candidate]:
     tensor = torch.from_numpy(x)
 
     def chunk_top() -> torch.Tensor:
-        return torch.from_numpy(scalecom_wire.encode(selection.largest_per_chunk(tensor.numpy(), 500), 500))
+        return torch.from_numpy(encode_indices(largest_per_chunk(tensor.numpy(), 500), 500))
 
     yield Candidate("chunk top-1 of 500", "tensors", chunk_top, 3.0)
     settings, residual = compression.AdaComp(bin=500), torch.from_numpy(steady_residual(x, 500))
     new = torch.empty_like(tensor)
 
     def adacomp() -> torch.Tensor:
-        found = selection.adacomp_select(residual.numpy(), tensor.numpy(), settings, 500, new.numpy())
+        found = adacomp_select(residual.numpy(), tensor.numpy(), settings, 500, new.numpy())
         return torch.from_numpy(adacomp_wire.encode(found.scale, found.indices, found.negative, x.size, 500))
 
     yield Candidate("AdaComp 500", "tensors", adacomp, 10.0)
@@ -90,7 +92,7 @@ def on_tensors(x: np.ndarray) -> Iterator[Candidate]:
 def _top_k(tensor: Any, k: int) -> Any:
     import torch
 
-    return torch.from_numpy(selection.top_k_indices(tensor.numpy(), k))
+    return torch.from_numpy(top_k_indices(tensor.numpy(), k))
 
 
 def top_k_against_torch(x: np.ndarray, repetitions: int) -> tuple[float, float]:
@@ -108,7 +110,7 @@ def top_k_against_torch(x: np.ndarray, repetitions: int) -> tuple[float, float]:
         stamps = [time.process_time()]
         for work in (
             lambda: torch.topk(tensor.abs(), k),
-            lambda: selection.top_k_indices(few, k),
+            lambda: top_k_indices(few, k),
             lambda: _top_k(tensor, k),
         ):
             work()
@@ -123,7 +125,7 @@ def steady_residual(x: np.ndarray, size: int, steps: int = 10) -> np.ndarray:
     """The residual after some steps with this gradient: then as much is sent as in a training."""
     residual = np.zeros_like(x)
     for _ in range(steps):
-        residual = selection.adacomp_select(residual, x, compression.AdaComp(bin=size), size).residual
+        residual = adacomp_select(residual, x, compression.AdaComp(bin=size), size).residual
     return residual
 
 
@@ -144,7 +146,7 @@ def many_learners(repetitions: int) -> tuple[float, float]:
     from torch import nn
 
     from lplab.parallel import Learners, shards
-    from lplab.parallel.gradients import batched_gradients
+    from lplab.parallel.learner_gradients import batched_gradients
     from lplab.training.loop.trainer import default_loss
 
     torch.set_num_threads(1)

@@ -26,7 +26,7 @@ from lplab import arithmetic
 from lplab import compression as C
 from lplab import formats as F
 from lplab import quantizers as Q
-from lplab.compression.exchange import collective_result, steps_of
+from lplab.compression.lockstep import collective_result, steps_of
 from tests.compression.test_every_compressor import ALL as COMPRESSORS
 from tests.formats import probes
 
@@ -38,6 +38,7 @@ ROUNDINGS = {mode: F.Rounding(mode) for mode in F.ROUNDINGS if mode != "stochast
 }
 SEEDS = (0, 1, 2**31 - 1)
 STEPS, WORLD = 20, 4
+KINDS = {C.Broadcast: "broadcast", C.AllReduce: "sum", C.AllGather: "gather"}  # in the hashes, whatever they are called
 
 OWN_FORMATS = {  # beside the catalogue, so that each field of a format has more than one value
     "float 5-2, fn": F.FloatFormat(5, 2, specials="fn"),
@@ -256,7 +257,7 @@ def _requests(compressor: C.Compressor, shape: tuple[int, ...], of_kind: Callabl
                 except StopIteration as stop:
                     averages.append(stop.value)
             for request in requests:
-                yield request.kind
+                yield KINDS[type(request)]
                 yield request.values if isinstance(request, C.AllReduce) else request.payload
             result = collective_result(requests) if requests else None
         yield from averages
@@ -278,7 +279,7 @@ def trainings() -> Iterator[tuple[str, str]]:
 
 def learners() -> Iterator[tuple[str, str]]:
     """Reports and weights of 20 steps of four learners with every compressor."""
-    from lplab.parallel.settings import RunSettings
+    from lplab.parallel.run_settings import RunSettings
     from lplab.parallel.simulated import SimulatedRun
 
     for name in C.names():

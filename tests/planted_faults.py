@@ -264,7 +264,7 @@ QUANTIZERS = (
 COMPRESSION = (
     Fault(
         "adacomp_residual_sign",
-        "lplab/compression/selection.py",
+        "lplab/compression/adacomp.py",
         "total[indices] -= xp.where(negative, -scale, scale)",
         "total[indices] -= scale",
         "AdaComp's residual ignores the sign of what was sent.",
@@ -312,7 +312,7 @@ COMPRESSION = (
     ),
     Fault(
         "topk_too_late_ties",
-        "lplab/compression/selection.py",
+        "lplab/compression/largest.py",
         "ties = xp.nonzero(magnitudes == limit)[: k - xp.count(above)]",
         "ties = xp.nonzero(magnitudes == limit)[xp.count(above) - k :]",
         "Of equal magnitudes the last ones are sent instead of the first.",
@@ -380,7 +380,7 @@ COMPRESSION = (
         "(8 if bin < 64 else 16)",
         "(8 if bin <= 64 else 16)",
         "Bins of 64 elements are counted with one byte an element.",
-        ("tests/compression/test_adacomp.py", "tests/compression/test_catalogue.py"),
+        ("tests/compression/test_adacomp.py", "tests/compression/test_compressor_catalogue.py"),
     ),
 )
 
@@ -616,7 +616,7 @@ TRAINING = (
 PARALLEL = (
     Fault(
         "running_means_stand_still",
-        "lplab/parallel/gradients.py",
+        "lplab/parallel/learner_gradients.py",
         "_restore(model, rank_0_buffers)",
         "_restore(model, buffers)",
         "Running means are those from before the step, not those of rank 0 after it.",
@@ -624,7 +624,7 @@ PARALLEL = (
     ),
     Fault(
         "last_bucket_decides",
-        "lplab/parallel/averages.py",
+        "lplab/parallel/process_group.py",
         "self.finite &= finite",
         "self.finite = finite",
         "A gradient with NaN in an earlier bucket does not undo the step.",
@@ -632,7 +632,7 @@ PARALLEL = (
     ),
     Fault(
         "gradients_dropped_too_early",
-        "lplab/parallel/averages.py",
+        "lplab/parallel/process_group.py",
         "queue(lambda: queue(work))",
         "queue(work)",
         "The gradients of a skipped step are dropped before DDP writes its averages: a plain optimizer step uses them.",

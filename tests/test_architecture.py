@@ -73,13 +73,13 @@ from lplab import figures
 from lplab import formats as F
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.results import CheckResult
-from lplab.compression.averaging import divided
-from lplab.compression.compressor import AllReduce, Compressor, Transfer
-from lplab.compression.wire.values import round_to_wire
+from lplab.compression import arrays
+from lplab.compression.compressor import AllReduce, Compressor, Transfer, divided
 from lplab.exercises.model.exercise import Example, Exercise, mistake
 from lplab.exercises.model.forms import Number
 from lplab.widgets.explorer_base import Explorer
 from lplab.widgets.fields import Choice, ExplorerState, control
+from lplab.widgets.mechanisms import Mechanism
 """
 
 
@@ -93,7 +93,7 @@ def added(request, monkeypatch, tmp_path):
 
 
 def test_every_example_has_at_most_ten_lines_and_a_test():
-    subjects = ["format", "recipe", "compressor", "chip", "figure", "explorer", "exercise", "claim"]
+    subjects = ["format", "recipe", "compressor", "chip", "figure", "explorer", "mechanism", "exercise", "claim"]
     lines = {subject: len([line for line in code.splitlines() if line.strip()]) for subject, code in EXAMPLES.items()}
     assert list(lines) == subjects and max(lines.values()) <= 10, lines
     assert all(f"test_add_{subject}" in globals() for subject in subjects)
@@ -128,10 +128,10 @@ def test_add_compressor(added, monkeypatch):
     import torch
 
     from lplab import compression
-    from lplab.compression import catalogue, tensors
-    from lplab.compression.exchange import exchange
+    from lplab.compression import compressor_catalogue, tensors
+    from lplab.compression.lockstep import exchange
 
-    monkeypatch.setitem(catalogue.COMPRESSORS, "half", added.HalfOfTheBits)
+    monkeypatch.setitem(compressor_catalogue.COMPRESSORS, "half", added.HalfOfTheBits)
     compressor = compression.get("half")
     assert compressor.plan((2,))[0].payload_bytes == 4
     gradients = [np.float32([1.0, 2.0]), np.float32([3.0, 2.00001])]
@@ -164,6 +164,15 @@ def test_add_explorer(added):
     assert explorer.position.format == "e3m2" and "has 63 different values" in explorer.summary.value
     with pytest.raises(ValueError, match="unknown format .e9m9.; allowed: e2m1"):
         added.GridState(format="e9m9")
+
+
+def test_add_mechanism(added):
+    from lplab.widgets.mechanisms import MechanismView
+
+    view = MechanismView(added.MECHANISM)
+    assert view.content["data"] == {"numbers": [0, 0.5, 1, 1.5, 2, 3, 4, 6]}
+    assert view.content["todo"] == 'Drag the <b class="orange">number</b> to the right.'
+    assert "octaves" in view.content["name"] and "class Stage" in view._esm
 
 
 def test_add_exercise(added):

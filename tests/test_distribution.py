@@ -7,6 +7,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import nbformat
 import pytest
 
 for needed in ("build", "hatchling", "twine", "check_wheel_contents"):
@@ -96,3 +97,20 @@ def test_a_wheel_alone_quantizes_with_numpy_alone(built, tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout == "[0.1015625]\n", done.stderr
+
+
+def test_labs_run_alone_in_an_empty_folder_from_the_wheel(built, tmp_path):
+    """Nothing of the repository is there but the two notebooks."""
+    package, folder = tmp_path / "package", tmp_path / "my labs"
+    zipfile.ZipFile(built[0]).extractall(package)
+    folder.mkdir()
+    for lab in sorted((PROJECT / "labs").glob("0[01]_*.ipynb")):
+        book = nbformat.read(lab, as_version=4)
+        where = f"import lplab\nassert lplab.__file__.startswith({str(package)!r}), lplab.__file__"
+        book.cells.insert(0, nbformat.v4.new_code_cell(where))
+        nbformat.write(book, folder / lab.name)
+    env = os.environ | {"PYTHONPATH": str(package), "LPLAB_PROGRESS": str(tmp_path / "progress.json")}
+    command = [sys.executable, "-m", "nbconvert", "--to", "html", "--execute", *sorted(map(str, folder.iterdir()))]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=env, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert len(list(folder.glob("*.html"))) == 2

@@ -17,8 +17,6 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from tests import failed_again
-
 PROJECT = Path(__file__).parents[1]
 posix = pytest.mark.skipif(os.name == "nt", reason="the fake programs are shell scripts")
 
@@ -464,15 +462,13 @@ def test_what_follows_test_goes_to_pytest_in_order(start, handed):
     assert command[-5:] == ["-m", "browser", "tests/test_cli.py", "-q", "--lf"]
 
 
-def test_what_ci_runs_again_reaches_pytest(start, handed, monkeypatch, tmp_path):
-    ran = []
-    failing = SimpleNamespace(returncode=1)
-    monkeypatch.setattr(failed_again.subprocess, "run", lambda command, **_: ran.append(command) or failing)
-    assert not failed_again.passes_alone("tests/test_a.py::test_b[c d]", failed_again.START, tmp_path)
-    assert ran[0][:2] == [sys.executable, str(PROJECT / "start.py")]
-    start.main(ran[0][2:])
-    cache = f"cache_dir={failed_again.AGAIN}"
-    assert handed[1][-6:] == ["-p", "randomly", "-n0", "-o", cache, "tests/test_a.py::test_b[c d]"]
+def test_what_ci_runs_again_reaches_pytest(start, handed):
+    """The options with which .ci/run starts the second run, of what failed alone."""
+    [again] = re.findall(
+        r"^ +python3 start.py (test --all -n0 .*) < /dev/null$", (PROJECT / ".ci/run").read_text(), re.M
+    )
+    start.main(again.split())
+    assert handed[1][-6:] == ["-p", "randomly", "-n0", "-v", "--last-failed", "--last-failed-no-failures=none"]
 
 
 def test_the_default_tier_leaves_the_slow_tests_to_the_settings_and_all_runs_them_in_any_order(start, handed):

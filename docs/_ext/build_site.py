@@ -44,7 +44,7 @@ HERO = ("e4m3fn", "e5m2", "e2m1", "hfp8_forward", "posit8_1", "fp16", "bf16")  #
 SECTIONS = {  # pages of the bar at the top: title, a sentence, and the pages below it
     "howto": ("How to", "From a tensor of yours to a cluster that you do not own.",
         "docs/quantize docs/own_network docs/fp8_training docs/outside_models docs/learners docs/compress_training "
-        "docs/clusters docs/measure_claims docs/capstone docs/teaching"),
+        "docs/clusters docs/measure_claims docs/capstone docs/teaching docs/front_ends"),
     "api/index": ("Reference", "Every public name, made from its docstring; and the words of the course.",
         " ".join(f"api/{name}" for name in PACKAGES) + " docs/glossary docs/exactness"),
     "results": ("Results", "What the papers state, and what we measured.", "docs/claims docs/numbers"),
@@ -298,6 +298,7 @@ def stage_scripts(static: Path) -> None:
     import plotly
 
     from lplab.widgets.controls import script
+    from lplab.widgets.mechanisms import MECHANISMS
 
     shutil.rmtree(static, ignore_errors=True)
     static.mkdir(parents=True)
@@ -305,6 +306,9 @@ def stage_scripts(static: Path) -> None:
     (static / "bits.js").write_text(script("bits.js"), "utf-8")
     for name in ("figure_parts.js", "bits.css", "live_figure.css"):
         shutil.copy(STATIC / name, static)
+    for mechanism in MECHANISMS.values():
+        write(static / f"mechanisms/{mechanism.name}.js", mechanism.script)
+    shutil.copy(STATIC.parent / "mechanisms/frame.css", static / "mechanisms.css")
 
 
 # ---- all of it -------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from lplab.widgets.controls import ControlGroup
 from lplab.widgets.explorer_base import Explorer
 from lplab.widgets.live.live_figure import alt_of, heading_of
 from lplab.widgets.live.live_run import LiveRun
+from lplab.widgets.mechanisms import MechanismView
 
 NOTE = "<p class='lp-note'>{} <code>python3 start.py</code> opens the lab in JupyterLab.</p>"
 SILENT = (ipywidgets.Button, ControlGroup, ipywidgets.FileUpload, ipywidgets.IntProgress)
@@ -73,6 +74,8 @@ def leaf(thing: Any) -> tuple[str, Any] | None:
     if isinstance(thing, BitPanel):
         table = bytes(thing.table).hex()
         return "panel", {"format_spec": thing.format_spec, "table": table, "pattern": thing.pattern, "note": thing.note}
+    if isinstance(thing, MechanismView):
+        return "mechanism", thing.content
     if isinstance(thing, SILENT):
         return "text", ""
     if isinstance(thing, ipywidgets.Box):
@@ -127,6 +130,8 @@ def slot(kind: str, content: Any) -> str:
     inside = f'<script type="application/json">{data}</script>'
     if kind == "panel":
         return f'<div class="lp-panel">{inside}</div>'
+    if kind == "mechanism":
+        return f'<div class="lp-mechanism-place">{inside}<noscript>{label}</noscript></div>'
     height = content["layout"].get("height", 360)
     return f'<div class="lp-fig" role="img" aria-label="{label}" style="min-height:{height}px">{inside}</div>'
 

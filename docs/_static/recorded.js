@@ -1,4 +1,5 @@
-// What moves on the pages of the site, without a kernel: figures, panels of bits, and explorers at recorded positions.
+// What moves on the pages of the site, without a kernel: mechanisms, figures, panels of bits, and explorers at recorded
+// positions.
 
 const here = new URL(".", import.meta.url);
 const contentOf = (el) => JSON.parse(el.querySelector(":scope > script[type='application/json']").textContent);
@@ -9,6 +10,17 @@ const root = document.documentElement;
 const tellTheme = () => (document.body.dataset.jpThemeLight = String(root.dataset.theme !== "dark"));
 new MutationObserver(tellTheme).observe(root, { attributeFilter: ["data-theme"] });
 tellTheme();
+
+// ---- mechanisms: whole, as in a notebook. They come first, since nothing else is as small -------------------------------
+
+/** A model with content that never changes. */
+const fixed = (content) => ({ get: () => content, on() {}, off() {} });
+
+for (const el of document.querySelectorAll(".lp-mechanism-place")) {
+  const content = contentOf(el);
+  const module = await import(new URL(`mechanisms/${content.name}.js`, here));
+  module.default.render({ model: fixed(content), el });
+}
 
 // ---- figures -----------------------------------------------------------------------------------------------------------
 
@@ -52,7 +64,7 @@ class Figure {
     const { data, layout } = structuredClone(content);
     this.el.style.minHeight = `${layout.height ?? 360}px`;
     this.el.querySelector(":scope > .lp-fig-heading")?.remove();
-    if (heading?.title) headed({ get: () => heading, on() {}, off() {} }, this.el);
+    if (heading?.title) headed(fixed(heading), this.el);
     const settings = { responsive: true, displaylogo: false, displayModeBar: false };
     await (await loadPlotly()).react(this.plot, data, { ...layout, width: undefined, autosize: true }, settings);
     this.el.dataset.drawn = "true";

@@ -65,10 +65,10 @@ def _add(accumulator: str, chunk: int | None, mode: str) -> None:
 
 
 def _select() -> None:
-    from lplab.compression import AdaComp, arrays, selection
+    from lplab.compression import AdaComp, adacomp, arrays
 
     x = np.linspace(-1, 1, SIZE, dtype=np.float32)
-    found = selection.adacomp_select(x, x, AdaComp(), bin=500)
+    found = adacomp.adacomp_select(x, x, AdaComp(), bin=500)
     arrays.is_finite(x)
     total = np.empty_like(x)
     arrays.add_finite(x, x, total)

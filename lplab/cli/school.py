@@ -1,7 +1,9 @@
 """``lplab autograder`` and ``lplab release``: what a school gives to its system and to its students."""
 
 import argparse
+import os
 from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,14 @@ def add_release(commands: Any) -> None:
     parser.add_argument(
         "--due", nargs="+", action="extend", default=[], metavar="LAB=DAY", help="such as 01=2026-10-05"
     )
+    text = "a folder that runs on a computer (default), or single files for a notebook service, with solutions"
+    parser.add_argument("--for", dest="place", choices=("folder", "colab", "kaggle"), default="folder", help=text)
+    parser.add_argument(
+        "--site", default=os.environ.get("LPLAB_SITE", ""), metavar="URL", help="of the course's site (or LPLAB_SITE)"
+    )
+    parser.add_argument(
+        "--package", metavar="WHAT", help="what pip installs there, or a wheel's URL (default: lplab of this version)"
+    )
     parser.add_argument("--out", type=Path, default=Path("student-edition"), help="a new folder")
 
 
@@ -47,12 +57,27 @@ def run_release(args: argparse.Namespace) -> int:
     """Write the edition and say what stays in it."""
     with needed_packages():
         from lplab.exercises.grading.release import write_edition
+    if args.place != "folder":
+        return _release_single_files(args)
     with bad_values():
+        if args.package:
+            raise ValueError("--package is for --for colab and --for kaggle; a folder brings its own lplab")
         due = once("--due", [_due(text) for text in args.due])
         stays = write_edition(args.out, args.lab, args.instructor, due)
     print(args.out)
     if stays:
         print(f"the solutions of {', '.join(stays)} stay in it: figures or other checks of these labs call them")
+    return 0
+
+
+def _release_single_files(args: argparse.Namespace) -> int:
+    with needed_packages():
+        from lplab.exercises.grading.single_files import write_single_files
+    with bad_values():
+        due = once("--due", [_due(text) for text in args.due])
+        package = args.package or f"lplab[colab]=={version('lplab')}"
+        for file in write_single_files(args.out, args.lab, args.place, args.site, package, args.instructor, due):
+            print(file)
     return 0
 
 

@@ -190,7 +190,7 @@ def _report(args: argparse.Namespace, settings: Any, steps: list[dict[str, Any]]
     each = len(steps) * settings.learners
     dense = 4 * sum(parameter.numel() for parameter in settings.task().model(settings.seed).parameters())
     print(f"payload        {_against(dense, payload / each)}")
-    print(f"on the wire    {_against(wire_bytes('sum', dense, settings.learners), sent / each)}")
+    print(f"on the wire    {_against(wire_bytes('all_reduce', dense, settings.learners), sent / each)}")
 
 
 def _against(dense: float, sent: float) -> str:

@@ -2,22 +2,22 @@
 
 Each algorithm is written once, as a generator over one layer that requests collectives (``compressor.py``), for arrays
 of numpy and for tensors on any device (``arrays.py``). Read ``dense.py`` first, the shortest, then ``scalecom.py`` and
-``adacomp.py``. ``exchange.py`` runs many learners in one process; ``wire/`` holds the message formats.
+``adacomp.py``. ``lockstep.py`` runs many learners in one process; ``wire/`` holds the message formats.
 """
 
 from lplab.compression.adacomp import AdaComp
-from lplab.compression.catalogue import get, names
 from lplab.compression.compressor import AllGather, AllReduce, Broadcast, Compressor, Context, NotFiniteError, Transfer
+from lplab.compression.compressor_catalogue import get, names
 from lplab.compression.dense import Dense
 from lplab.compression.dgc import DGC
-from lplab.compression.exchange import Entry, TrafficLog, exchange
-from lplab.compression.layer import LayerInfo
+from lplab.compression.layer_info import LayerInfo
+from lplab.compression.layer_state import LayerState
+from lplab.compression.lockstep import Entry, TrafficLog, exchange
 from lplab.compression.lossless import Lossless
 from lplab.compression.lowrank import PowerSGD
 from lplab.compression.scalecom import ScaleCom
 from lplab.compression.signs import EFSign, OneBit, SignSGD
 from lplab.compression.sparse import RandomK, TopK
-from lplab.compression.state import LayerState
 from lplab.compression.unbiased import QSGD, TernGrad
 from lplab.compression.wrappers import DenseIfSmall, LocalMomentum, WarmUp
 

@@ -4,6 +4,9 @@ The steps, for one layer with residual r (the paper writes "residue") and gradie
 are consecutive elements of G; in each bin m = max |G|; the layer's scale S is the mean of the m; the elements with
 |H| ≥ m are sent as sign(G)·S; the new residual is G minus what was sent. Our notes on the paper are second-hand; each
 doubtful point is a switch.
+
+Where numba is installed, the selection from large arrays takes the loops of ``numba_selection.py``: fewer passes over
+memory, the same bits.
 """
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lplab.compression import selection
-from lplab.compression.averaging import mean_of_messages
+from lplab.compression import arrays
+from lplab.compression.arrays import single
 from lplab.compression.compressor import (
     CORRECTED,
     AllGather,
@@ -26,10 +29,12 @@ from lplab.compression.compressor import (
     element_count,
     ensure_finite,
     flat_gradient,
+    mean_of_messages,
 )
 from lplab.compression.dense import Dense
-from lplab.compression.layer import LayerInfo
-from lplab.compression.state import LayerState
+from lplab.compression.largest import largest_per_chunk
+from lplab.compression.layer_info import LayerInfo
+from lplab.compression.layer_state import LayerState
 from lplab.compression.wire import adacomp_wire
 
 BIN_BY_KIND = {"convolution": 50}  # elements in a bin; 500 for all other layers
@@ -59,6 +64,7 @@ class AdaComp(Compressor):
     """
 
     takes_tensors: ClassVar[bool] = True
+    state_names = ("residual",)
 
     bin: int | None = None
     scale_factor: float = 2.0
@@ -90,16 +96,14 @@ class AdaComp(Compressor):
             return Dense()
         return self if self.bin is not None else replace(self, bin=BIN_BY_KIND.get(layer.kind, 500))
 
-    def init(self, shape: Sequence[int]) -> LayerState:
-        """A residual of zeros."""
-        return LayerState(shape, residual=np.zeros(element_count(shape), np.float32))
-
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
-        """One all-gather of packed symbols."""
+        """Average with one all-gather of packed symbols."""
         length = self._bin()
         selected = self._select(flat_gradient(gradient, state), state, context)
-        ensure_finite(selected.scale, CORRECTED)  # the mean of the largest sums
-        if self.sign_of == "H":  # which may add the scale where else it is subtracted
+        # The scale is the mean of the largest sums: it is finite if they are.
+        ensure_finite(selected.scale, CORRECTED)
+        # The sign of H may add the scale to an element from which the sign of G would subtract it.
+        if self.sign_of == "H":
             ensure_finite(selected.residual, "the new residual")
         state.propose(residual=selected.residual)
         numel = element_count(gradient.shape)
@@ -112,9 +116,9 @@ class AdaComp(Compressor):
         average = yield AllGather(payload, mean_of_messages(numel, add))
         return average.reshape(gradient.shape)
 
-    def _select(self, gradient: Any, state: LayerState, context: Context) -> selection.Selection:
+    def _select(self, gradient: Any, state: LayerState, context: Context) -> Selection:
         """The elements of a flat gradient that a learner sends, and its new residual."""
-        return selection.adacomp_select(state["residual"], gradient, self, self._bin(), out=state.blank("residual"))
+        return adacomp_select(state["residual"], gradient, self, self._bin(), out=state.blank("residual"))
 
     def plan(self, shape: Sequence[int], activity: adacomp_wire.SentCounts | None = None) -> tuple[Transfer, ...]:
         """One all-gather; without ``activity``, five elements from each bin, the paper's own example."""
@@ -127,3 +131,91 @@ class AdaComp(Compressor):
         if self.bin is None:
             raise ValueError("AdaComp's bin depends on the layer: use AdaComp(...).for_layer(info), or give bin=")
         return self.bin
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The elements of a layer that AdaComp sends: arrays or tensors.
+
+    Attributes:
+        scale: S, float32.
+        indices: ascending, int64.
+        negative: bool, one for each index.
+        residual: after the step, float32.
+    """
+
+    scale: Any
+    indices: Any
+    negative: Any
+    residual: Any
+
+
+def adacomp_select(residual: Any, gradient: Any, settings: AdaComp, bin: int, out: Any = None) -> Selection:
+    """AdaComp's steps 1 to 8 for one layer.
+
+    Args:
+        residual, gradient: flat float32, not changed.
+        settings: an AdaComp.
+        bin: elements in a bin.
+        out: flat float32 that receives the new residual; None: new memory.
+    """
+    if arrays.of(gradient).compiles(gradient):
+        return adacomp_select_compiled(residual, gradient, settings, bin, out)
+    return adacomp_select_arrays(residual, gradient, settings, bin, out)
+
+
+def adacomp_select_arrays(residual: Any, gradient: Any, settings: AdaComp, bin: int, out: Any = None) -> Selection:
+    """:func:`adacomp_select` by operations on whole arrays or tensors."""
+    xp, numel = arrays.of(gradient), len(gradient)
+    total = xp.empty_like(gradient) if out is None else out
+    total[:] = residual + gradient
+    boosted = total + gradient * single(settings.scale_factor - 1)
+    maxima = xp.bin_maxima(total, bin)
+    scale = mean_maximum(maxima, settings.scale_over)
+    limit = xp.repeat(maxima, bin)[:numel]
+    signs = total if settings.sign_of == "G" else boosted
+    sent = (abs(boosted) >= limit) & xp.where(limit > 0, signs != 0, settings.zero_bins == "all")
+    # The first largest element of each bin that sends nothing and is not all zero.
+    if settings.always_one:
+        silent = (xp.bincount(xp.nonzero(sent) // bin, len(maxima)) == 0) & (maxima > 0)
+        sent[largest_per_chunk(total, bin)[silent]] = True
+    indices = xp.nonzero(sent)
+    negative = signs[indices] < 0
+    total[indices] -= xp.where(negative, -scale, scale)
+    return Selection(scale, indices, negative, total)
+
+
+def adacomp_select_compiled(
+    residual: np.ndarray, gradient: np.ndarray, settings: AdaComp, bin: int, out: np.ndarray | None = None
+) -> Selection:
+    """:func:`adacomp_select` by compiled loops, in one pass; needs numba."""
+    from lplab.compression import numba_selection
+
+    bins = -(-gradient.size // bin)
+    maxima = np.empty(bins, np.float32)
+    new = np.empty(gradient.size, np.float32) if out is None else out
+    indices = np.empty(max(bins, gradient.size // 8), np.int64)
+    negative = np.empty(indices.size, np.bool_)
+    extra = np.float32(settings.scale_factor - 1)
+    switches = settings.sign_of == "G", settings.always_one, settings.zero_bins == "all"
+    arguments = residual, gradient, extra, bin, *switches, new, maxima
+    sent = numba_selection.select(*arguments, indices, negative)
+    # More than one element in eight is sent: the needed size is known only now.
+    if sent > indices.size:
+        indices, negative = np.empty(sent, np.int64), np.empty(sent, np.bool_)
+        numba_selection.select(*arguments, indices, negative)
+    indices, negative = indices[:sent], negative[:sent]
+    scale = mean_maximum(maxima, settings.scale_over)
+    numba_selection.subtract_sent(new, indices, negative, scale)
+    return Selection(scale, indices, negative, new)
+
+
+def mean_maximum(maxima: Any, over: str = "all") -> Any:
+    """The mean of the maxima of all bins or of the nonzero ones: summed in float64, rounded once to float32.
+
+    >>> float(mean_maximum(np.array([3, 0], np.float32))), float(mean_maximum(np.array([3, 0], np.float32), "nonzero"))
+    (1.5, 3.0)
+    """
+    xp = arrays.of(maxima)
+    counted = len(maxima) if over == "all" else xp.count(maxima)
+    return xp.rounded_sums(maxima, lambda total: xp.cast(xp.divided(total, max(counted, 1)), "float32"))

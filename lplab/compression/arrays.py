@@ -5,6 +5,10 @@ A compressor is written once, for arrays and for tensors on any device. What bot
 returns this module for an array and :mod:`lplab.compression.tensors.operations` for a tensor. Both modules have the
 same functions with the same results, bit for bit.
 
+The package array-api-compat is not used. It has a dozen of the functions here, such as ``repeat`` and ``nonzero``: each
+is one line. The others are in no standard: bytes and packed bits, bins, insertions, sums that have the same bits in any
+order, checks in one pass. A line in each module is less than one more dependency of every installation.
+
 Where numba is installed, large arrays take the loops of ``numba_selection.py``: fewer passes over memory, the same
 bits.
 """
@@ -46,7 +50,8 @@ def of(x: Any) -> Any:
     """
     if isinstance(x, (np.ndarray, np.generic)):
         return sys.modules[__name__]
-    from lplab.compression.tensors import operations  # it needs PyTorch
+    # The module needs PyTorch.
+    from lplab.compression.tensors import operations
 
     return operations
 
@@ -79,7 +84,7 @@ def flat(x: np.ndarray) -> np.ndarray:
 
 
 def copy(x: np.ndarray) -> np.ndarray:
-    """Memory of its own."""
+    """A copy in memory of its own."""
     return x.copy()
 
 
@@ -132,7 +137,7 @@ def take(x: np.ndarray, indices: np.ndarray) -> np.ndarray:
 
 
 def take_sent(x: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """:func:`take`, and zeros remain: the elements are sent without rounding.
+    """Take the elements at some places of the last dimension, and leave zeros there: they are sent without rounding.
 
     >>> x = np.array([1, 2, 3], np.float32)
     >>> take_sent(x, np.array([0, 2])).tolist(), x.tolist()
@@ -170,7 +175,7 @@ def bincount(numbers: np.ndarray, bins: int) -> np.ndarray:
 
 
 def repeat(x: np.ndarray, times: int) -> np.ndarray:
-    """Each element so many times in a row."""
+    """Each element ``times`` times in a row."""
     return np.repeat(x, times)
 
 
@@ -277,7 +282,13 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def round_to_wire(x: np.ndarray, wire: str) -> np.ndarray:
-    """float32 rounded to "fp16" or "bf16", nearest even, and clipped to the largest number of the format."""
+    """The float32 values that arrive: rounded to nearest even, and clipped to the largest number of the format.
+
+    >>> round_to_wire(np.array([1.001, 1e6], np.float32), "fp16").tolist()
+    [1.0009765625, 65504.0]
+    """
+    if wire == "fp32":
+        return x
     fmt = formats.get(wire)
     return fmt.quantize(np.clip(x, -fmt.max, fmt.max).astype(np.float32))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lplab.compression.compressor import Transfer
-from lplab.compression.exchange import Entry
+from lplab.compression.lockstep import Entry
 
 
 def wire_bytes(kind: str, payload_bytes: float, world: int) -> float:
@@ -18,19 +18,19 @@ def wire_bytes(kind: str, payload_bytes: float, world: int) -> float:
     learner. Broadcast: a ring or tree forwards it n − 1 times in total, (n − 1)/n for each learner.
 
     Args:
-        kind: "sum", "gather" or "broadcast".
+        kind: "all_reduce", "gather" or "broadcast".
         payload_bytes: of one learner; where they differ, the largest, since gathers are padded.
         world: learners, n.
 
     Raises:
         ValueError: an unknown kind, or no learners.
 
-    >>> wire_bytes("sum", 1000, world=4), wire_bytes("gather", 1000, world=4), wire_bytes("broadcast", 1000, world=4)
-    (1500.0, 3000.0, 750.0)
+    >>> [wire_bytes(kind, 1000, world=4) for kind in ("all_reduce", "gather", "broadcast")]
+    [1500.0, 3000.0, 750.0]
     """
     if world < 1:
         raise ValueError(f"world must be 1 or more, got {world}")
-    factors = {"sum": 2 * (world - 1) / world, "gather": float(world - 1), "broadcast": (world - 1) / world}
+    factors = {"all_reduce": 2 * (world - 1) / world, "gather": float(world - 1), "broadcast": (world - 1) / world}
     if kind not in factors:
         raise ValueError(f"unknown kind {kind!r} of collective; allowed: {', '.join(factors)}")
     return factors[kind] * payload_bytes
@@ -45,16 +45,16 @@ def total_wire_bytes(entries: Iterable[Entry], world: int, ordered: bool = False
         ordered: whether each learner sends the values of a sum to every other one, as with ``ddp_hook(ordered=True)``.
 
     >>> from lplab.compression import Entry
-    >>> total_wire_bytes([Entry(0, "w", "sum", 0, 100)], 4), total_wire_bytes([Entry(0, "w", "sum", 0, 100)], 4, True)
+    >>> sums = [Entry(0, "w", "all_reduce", rank, 100) for rank in range(4)]
+    >>> total_wire_bytes(sums[:1], 4), total_wire_bytes(sums[:1], 4, ordered=True)
     (150.0, 300.0)
-    >>> ranks = range(4)
-    >>> total_wire_bytes([Entry(0, "w", "gather", rank, 100) for rank in ranks], 4)
+    >>> total_wire_bytes([Entry(0, "w", "gather", rank, 100) for rank in range(4)], 4)
     1200.0
-    >>> total_wire_bytes([Entry(0, "w", "sum", rank, 100) for rank in ranks] + [Entry(0, "w", "broadcast", 1, 10)], 4)
+    >>> total_wire_bytes([*sums, Entry(0, "w", "broadcast", 1, 10)], 4)
     630.0
     """
     return sum(
-        wire_bytes("gather" if ordered and entry.kind == "sum" else entry.kind, entry.payload_bytes, world)
+        wire_bytes("gather" if ordered and entry.kind == "all_reduce" else entry.kind, entry.payload_bytes, world)
         * (world if entry.kind == "broadcast" else 1)
         for entry in entries
     )
@@ -88,7 +88,7 @@ def compression_ratios(transfers: Iterable[Transfer], numel: int, world: int) ->
     payload = sum(t.payload_bytes / _senders(t, world) for t in transfers)
     paper = sum((t.payload_bytes if t.paper_bytes is None else t.paper_bytes) / _senders(t, world) for t in transfers)
     sent = sum(wire_bytes(t.kind, t.payload_bytes, world) for t in transfers)
-    dense = wire_bytes("sum", 4 * numel, world)
+    dense = wire_bytes("all_reduce", 4 * numel, world)
     return CompressionRatios(_over(4 * numel, paper), _over(4 * numel, payload), _over(dense, sent))
 
 

@@ -1,7 +1,7 @@
 """The protocol of compressors: an algorithm for one layer's gradient that requests collectives and performs none.
 
 The algorithm is a generator. It yields requests (:class:`Broadcast`, :class:`AllReduce`, :class:`AllGather`), is sent
-the results and returns the averaged gradient. Its caller runs many learners in one process (``exchange.py``) or passes
+the results and returns the averaged gradient. Its caller runs many learners in one process (``lockstep.py``) or passes
 the requests to a network: the same code runs in both, so the bits are the same.
 
 The algorithm is written once for arrays of numpy and for tensors of PyTorch on any device: what the two libraries do
@@ -21,9 +21,9 @@ from zlib import crc32
 import numpy as np
 
 from lplab.compression import arrays
-from lplab.compression.layer import LayerInfo
-from lplab.compression.settings import check_settings
-from lplab.compression.state import LayerState
+from lplab.compression.layer_info import LayerInfo
+from lplab.compression.layer_state import LayerState
+from lplab.compression.settings_check import check_settings
 
 Payload = np.ndarray  # a message: uint8, one-dimensional
 NOT_FINITE = "{} holds NaN or infinity; all learners must skip this step together"
@@ -43,13 +43,15 @@ class Context:
         overwrite: whether an algorithm may keep the gradient's memory for its state: the caller does not use it again.
         in_place: whether an algorithm may change its state at once, and overwrite the gradient: the caller has made
             sure that all gradients of the step are finite and no sum overflows, and does not roll back.
-            :meth:`Compressor.together` alone looks at it.
+        learners: how many learners the gradient is of, from ``rank`` on; more than one for a class with
+            ``takes_stacks`` alone.
 
     Raises:
         ValueError: rank not in 0 … world − 1, or a negative step.
 
-    >>> Context(rank=1, world=4, step=6).leader
-    2
+    >>> context = Context(rank=1, world=4, step=6)
+    >>> context.leader, context.leads
+    (2, False)
     """
 
     rank: int = 0
@@ -59,6 +61,7 @@ class Context:
     seed: int = 0
     overwrite: bool = False
     in_place: bool = False
+    learners: int = 1
 
     def __post_init__(self) -> None:
         if not 0 <= self.rank < self.world:
@@ -70,6 +73,11 @@ class Context:
     def leader(self) -> int:
         """The leading rank of this step: step mod world, the same for all layers."""
         return self.step % self.world
+
+    @property
+    def leads(self) -> bool:
+        """Whether the gradient is that of the leader, or the leader's is among those of several learners."""
+        return 0 <= self.leader - self.rank < self.learners
 
     def rank_rng(self) -> np.random.Generator:
         """A generator of its own for each learner."""
@@ -85,7 +93,7 @@ def identity(result: Any) -> Any:
     return result
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Broadcast:
     """One learner's bytes to all; the result is ``finish`` of that payload.
 
@@ -106,24 +114,24 @@ class Broadcast:
     device: Any = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class AllReduce:
     """Values to be summed; the result is ``finish`` of their sum over all learners, float32.
 
     Attributes:
-        values: float32, already rounded to the wire's format.
+        values: float32 [n], already rounded to the wire's format; of several learners [learners, n].
         wire: "fp32", "fp16" or "bf16": the format of a value in the message.
         finish: as for a broadcast.
     """
 
-    kind: ClassVar[str] = "sum"
+    kind: ClassVar[str] = "all_reduce"
 
     values: np.ndarray
     wire: str = "fp32"
     finish: Callable[[np.ndarray], np.ndarray] = identity
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class AllGather:
     """Every learner's bytes to all; the result is ``finish`` of all payloads in the order of ranks.
 
@@ -147,8 +155,8 @@ def sum_of_ranks(values: Iterable[Any]) -> Any:
     ranks = iter(values)
     first = next(ranks)
     total = arrays.of(first).copy(first)
-    for each in ranks:
-        total += each
+    for addend in ranks:
+        total += addend
     return total
 
 
@@ -161,7 +169,7 @@ class Transfer:
     """The payload of one learner in a collective.
 
     Attributes:
-        kind: "broadcast" (by the leader only), "sum" (all-reduce) or "gather" (all-gather).
+        kind: "broadcast" (by the leader only), "all_reduce" or "gather" (all-gather).
         payload_bytes: size of the whole message.
         paper_bytes: the bytes of it that the algorithm's paper counts; None: all.
     """
@@ -176,29 +184,38 @@ class Compressor(ABC):
 
     Attributes:
         takes_tensors: whether :meth:`steps` takes tensors, too, because it calls what numpy and PyTorch do not write
-            alike through :func:`lplab.compression.arrays.of`. A class says so for itself: one that is derived from it
-            may override a part that takes arrays alone.
+            alike through :func:`lplab.compression.arrays.of`.
+        takes_stacks: whether :meth:`steps` takes the gradients of several learners at once, too: an array
+            [learners, *shape] and a :class:`~lplab.compression.layer_state.StackedState`. Such a class requests sums,
+            perhaps after a broadcast by the leader, and does not read its gradient after it has requested a sum.
     """
 
     takes_tensors: ClassVar[bool] = False
+    takes_stacks: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse settings of the wrong type; subclasses call this first and then check the values."""
         check_settings(self)
 
     def __init_subclass__(cls) -> None:
-        """A subclass with steps of its own has no :meth:`together` unless it defines that, too."""
+        """A derived class takes tensors and stacks only if it says so itself: it may override a part that does not."""
         super().__init_subclass__()
-        if "steps" in cls.__dict__ and "together" not in cls.__dict__:
-            cls.together = Compressor.together  # type: ignore[method-assign]
+        for attribute in ("takes_tensors", "takes_stacks"):
+            if attribute not in cls.__dict__:
+                setattr(cls, attribute, False)
 
     def for_layer(self, layer: LayerInfo) -> Compressor:
         """The compressor for one layer: itself, unless its settings depend on the layer."""
         return self
 
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The arrays of a layer's state, float32 [numel], which are zeros before the first step."""
+        return ()
+
     def init(self, shape: Sequence[int]) -> LayerState:
         """The state of one layer of one learner before the first step."""
-        return LayerState(shape)
+        return LayerState(shape, **{name: np.zeros(element_count(shape), np.float32) for name in self.state_names})
 
     @abstractmethod
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
@@ -206,7 +223,7 @@ class Compressor(ABC):
 
         Args:
             gradient: float32, of the state's shape, finite; not changed, unless ``context.overwrite``. An array; a
-                tensor alone if the class has ``takes_tensors``.
+                tensor only if the class has ``takes_tensors``, and several gradients only if it has ``takes_stacks``.
             state: of this layer, of the gradient's kind; changes are proposed, and take effect when they are committed.
             context: the learner and the step.
 
@@ -221,22 +238,6 @@ class Compressor(ABC):
                 other learners go on otherwise. What overflows later is sent as NaN in a sum, which tells all learners.
         """
 
-    def together(
-        self, gradients: Sequence[np.ndarray], states: Sequence[LayerState], context: Context
-    ) -> tuple[np.ndarray, list[tuple[int, str, int]]] | None:
-        """The step of all learners of one process in one call: fewer calls than by their generators, the same bits.
-
-        Args:
-            gradients, states: as of :meth:`steps`, one for each learner. The gradients are a sequence of arrays, one
-                array of all learners, or :class:`~lplab.compression.computed_gradients.ComputedGradients`.
-            context: of the first learner.
-
-        Returns:
-            The average, and what each learner sent, collective by collective: (rank, kind, payload bytes). None where
-            the generators have to run.
-        """
-        return None
-
     @abstractmethod
     def plan(self, shape: Sequence[int], activity: Any = None) -> tuple[Transfer, ...]:
         """The transfers of one learner and step for a tensor of this shape, without overhead of the collective.
@@ -248,7 +249,13 @@ class Compressor(ABC):
 
 
 class NotFiniteError(ValueError):
-    """A gradient, or what was made of it, holds NaN or infinity: all learners must skip the step together."""
+    """A gradient, or what was made of it, holds NaN or infinity: all learners must skip the step together.
+
+    Attributes:
+        layer: whose gradient it is; None: not known.
+    """
+
+    layer: str | None = None
 
 
 def all_finite(values: Any) -> bool:
@@ -276,7 +283,7 @@ def flat_gradient(gradient: Any, state: LayerState) -> Any:
 
     Args:
         gradient, state: as for :meth:`Compressor.steps`; or of several learners, see
-            :class:`~lplab.compression.state.StackedState`.
+            :class:`~lplab.compression.layer_state.StackedState`.
 
     Returns:
         float32 [numel]; of several learners [learners, numel].
@@ -285,7 +292,7 @@ def flat_gradient(gradient: Any, state: LayerState) -> Any:
         ValueError: another shape than the state's, or another dtype.
         NotFiniteError: a value that is not finite.
 
-    >>> from lplab.compression.state import StackedState
+    >>> from lplab.compression.layer_state import StackedState
     >>> flat_gradient(np.ones((2, 3, 1), np.float32), StackedState([LayerState((3, 1))] * 2)).shape
     (2, 3)
     """
@@ -337,3 +344,57 @@ def element_count(shape: Sequence[int]) -> int:
     (12, 1)
     """
     return prod(shape)
+
+
+# ---- the mean over the learners: the last step of each collective ----------------------------------------------------
+
+
+def mean_of_messages(numel: int, add: Callable[[Any, Any], object]) -> Callable[[Sequence[Any]], Any]:
+    """Make the ``finish`` of an all-gather: a function of all payloads that returns their mean, float32 [numel].
+
+    Args:
+        numel: elements of the layer.
+        add: a function of the sum so far and a payload, arrays or tensors: decodes the payload and adds it to the sum.
+
+    >>> def add(total, payload):
+    ...     total += payload
+    >>> mean_of_messages(2, add)([np.array([1, 2], np.uint8), np.array([3, 2], np.uint8)])
+    array([2., 2.], dtype=float32)
+    """
+
+    def finish(payloads: Sequence[Any]) -> Any:
+        total = arrays.of(payloads[0]).zeros(numel, payloads[0])
+        for payload in payloads:
+            add(total, payload)
+        return divided(total, len(payloads))
+
+    return finish
+
+
+def dense_mean(numel: int, decode: Callable[[Any, int], Any]) -> Callable[[Sequence[Any]], Any]:
+    """:func:`mean_of_messages` where ``decode(payload, numel)`` returns a dense vector."""
+
+    def add(total: Any, payload: Any) -> None:
+        total += decode(payload, numel)
+
+    return mean_of_messages(numel, add)
+
+
+def divided(total: Any, divisor: float) -> Any:
+    """A sum over the learners divided by their number.
+
+    >>> divided(np.array([5], np.float32), 2)
+    array([2.5], dtype=float32)
+    """
+    return arrays.of(total).divided(total, divisor)
+
+
+def mean_at(indices: Any, numel: int, world: int, total: Any) -> Any:
+    """The means of some elements from their sums, as a dense vector: float32 [numel], zero elsewhere.
+
+    >>> mean_at(np.array([1]), 3, 2, np.array([5], np.float32)).tolist()
+    [0.0, 2.5, 0.0]
+    """
+    average = arrays.of(total).zeros(numel, total)
+    average[indices] = divided(total, world)
+    return average

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from lplab.compression.state import LayerState, StackedState
-
 BLOCK_BYTES = 2**21  # gradients computed together: they are still in the cache when they are read
 
 
@@ -44,7 +42,8 @@ class ComputedGradients(Sequence[np.ndarray]):
     def __getitem__(self, rank: Any) -> Any:
         rank = range(self.learners)[index(rank)]
         if rank not in self._ranks:
-            self._ranks = range(0)  # in case that the computation fails
+            # In case that the computation fails, no block is there.
+            self._ranks = range(0)
             ranks = self.block_of(rank)
             self._block = self.compute(ranks.start, ranks.stop)
             self._ranks = ranks
@@ -71,23 +70,6 @@ def fit_a_block(nbytes: int) -> bool:
     (True, False)
     """
     return nbytes <= BLOCK_BYTES
-
-
-def in_parts(
-    gradients: Sequence[np.ndarray], states: Sequence[LayerState]
-) -> tuple[Sequence[np.ndarray], Sequence[LayerState]]:
-    """The gradients and states of all learners, in parts that are dealt with together.
-
-    They are one part, gradients [learners, *shape] and a :class:`~lplab.compression.state.StackedState`, where the
-    gradients are one array that fits the cache. Else each learner is a part.
-
-    >>> states = [LayerState((128,)) for _ in range(64)]
-    >>> [len(part) for part in in_parts(np.zeros((64, 128), np.float32), states)]
-    [1, 1]
-    """
-    if isinstance(gradients, np.ndarray) and fit_a_block(gradients.nbytes):
-        return [gradients], [StackedState(states)]
-    return gradients, states
 
 
 def learners_in_block(shape: Sequence[int]) -> int:

@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Any, ClassVar
 
-import numpy as np
-
-from lplab.compression.averaging import divided
+from lplab.compression import arrays
 from lplab.compression.compressor import (
     AllReduce,
     Compressor,
     Context,
     Steps,
     Transfer,
+    divided,
     element_count,
     flat_gradient,
-    sum_of_ranks,
 )
-from lplab.compression.computed_gradients import in_parts
-from lplab.compression.state import LayerState
-from lplab.compression.wire.values import bytes_per_value, check_wire, round_to_wire
+from lplab.compression.layer_state import LayerState
+from lplab.compression.wire.values import bytes_per_value, check_wire
 
 
 @dataclass(frozen=True)
@@ -38,10 +34,11 @@ class Dense(Compressor):
         ValueError: an unknown format.
 
     >>> Dense("fp16").plan((10,))
-    (Transfer(kind='sum', payload_bytes=20),)
+    (Transfer(kind='all_reduce', payload_bytes=20),)
     """
 
     takes_tensors: ClassVar[bool] = True
+    takes_stacks: ClassVar[bool] = True
 
     wire: str = "fp32"
 
@@ -50,21 +47,11 @@ class Dense(Compressor):
         check_wire(self.wire)
 
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
-        """One all-reduce."""
-        values = round_to_wire(flat_gradient(gradient, state), self.wire)
+        """Average with one all-reduce of all values."""
+        values = arrays.of(gradient).round_to_wire(flat_gradient(gradient, state), self.wire)
         average = yield AllReduce(values, self.wire, partial(divided, divisor=context.world))
-        return average.reshape(gradient.shape)
-
-    def together(
-        self, gradients: Sequence[np.ndarray], states: Sequence[LayerState], context: Context
-    ) -> tuple[np.ndarray, list[tuple[int, str, int]]]:
-        """The sum of all gradients."""
-        world, shape, numel = context.world, states[0].shape, element_count(states[0].shape)
-        parts = zip(*in_parts(gradients, states), strict=True)
-        values = (round_to_wire(flat_gradient(g, s), self.wire).reshape(-1, numel) for g, s in parts)
-        average = (sum_of_ranks(chain.from_iterable(values)) / np.float32(world)).reshape(shape)
-        return average, [(rank, AllReduce.kind, numel * bytes_per_value(self.wire)) for rank in range(world)]
+        return average.reshape(state.shape)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
-        """All values."""
-        return (Transfer("sum", element_count(shape) * bytes_per_value(self.wire)),)
+        """One all-reduce of all values."""
+        return (Transfer("all_reduce", element_count(shape) * bytes_per_value(self.wire)),)

@@ -16,14 +16,13 @@ from lplab.compression.compressor import (
     Context,
     Steps,
     Transfer,
-    element_count,
     ensure_finite,
     flat_gradient,
 )
-from lplab.compression.selection import top_k_indices
+from lplab.compression.largest import top_k_indices
+from lplab.compression.layer_state import LayerState
 from lplab.compression.sparse import TopK, check_density, encode, mean_of_sparse, selected_count
-from lplab.compression.state import LayerState
-from lplab.compression.wire.values import check_wire, round_to_wire
+from lplab.compression.wire.values import check_wire
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,7 @@ class DGC(Compressor):
     """
 
     takes_tensors: ClassVar[bool] = True
+    state_names = ("velocity", "residual")
 
     density: float = 0.001
     momentum: float = 0.9
@@ -73,19 +73,14 @@ class DGC(Compressor):
         """The share of the elements that is sent in a step."""
         return self.warm_up[step] if step < len(self.warm_up) else self.density
 
-    def init(self, shape: Sequence[int]) -> LayerState:
-        """Velocity u and residual v of zeros."""
-        u, v = (np.zeros(element_count(shape), np.float32) for _ in range(2))
-        return LayerState(shape, velocity=u, residual=v)
-
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
-        """One all-gather of indices and values."""
+        """Average with one all-gather of indices and values."""
         g, mu = self._clipped(flat_gradient(gradient, state), context.world), single(self.momentum)
         u = (state["velocity"] + g) * mu if self.nesterov else state["velocity"] * mu + g
         v = state["residual"] + u + g if self.nesterov else state["residual"] + u
         ensure_finite(v, "the sum of velocities")
         indices = top_k_indices(v, selected_count(self.density_at(context.step), len(v)))
-        sent = round_to_wire(v[indices], self.wire)
+        sent = arrays.of(v).round_to_wire(v[indices], self.wire)
         v[indices] -= sent
         if self.masking:
             u[indices] = 0

@@ -14,9 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from lplab.compression.averaging import dense_mean
-from lplab.compression.compressor import AllGather, Compressor, Context, Steps, Transfer, element_count, flat_gradient
-from lplab.compression.state import LayerState
+from lplab.compression.compressor import (
+    AllGather,
+    Compressor,
+    Context,
+    Steps,
+    Transfer,
+    dense_mean,
+    element_count,
+    flat_gradient,
+)
+from lplab.compression.layer_state import LayerState
 
 
 @dataclass(frozen=True)
@@ -120,7 +128,8 @@ class Lossless(Compressor):
         codec = CODECS[self.codec]()
         try:
             data = codec.decompress(payload.tobytes(), 4 * numel)
-        except Exception as error:  # each package has an error class of its own
+        # Each package has an error class of its own.
+        except Exception as error:
             raise ValueError(f"{self.codec} cannot read this message: {error}") from None
         if len(data) != 4 * numel:
             raise ValueError(f"{numel:,} values are {4 * numel:,} bytes; this message holds {len(data):,}")
@@ -129,7 +138,7 @@ class Lossless(Compressor):
         return in_order.reshape(-1).view("<f4").astype(np.float32)
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
-        """One all-gather."""
+        """Average with one all-gather of messages."""
         payload = self.encode(flat_gradient(gradient, state))
         average = yield AllGather(payload, dense_mean(gradient.size, self.decode))
         return average.reshape(gradient.shape)

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lplab.compression import arrays
-from lplab.compression.averaging import divided
 from lplab.compression.compressor import (
     AllReduce,
     Compressor,
@@ -18,11 +17,12 @@ from lplab.compression.compressor import (
     Transfer,
     all_finite,
     corrected_gradient,
+    divided,
     element_count,
 )
 from lplab.compression.dense import Dense
-from lplab.compression.layer import LayerInfo
-from lplab.compression.state import LayerState
+from lplab.compression.layer_info import LayerInfo
+from lplab.compression.layer_state import LayerState
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class PowerSGD(Compressor):
         ValueError: a rank below 1.
 
     >>> PowerSGD(rank=2).plan((100, 50))
-    (Transfer(kind='sum', payload_bytes=800), Transfer(kind='sum', payload_bytes=400))
+    (Transfer(kind='all_reduce', payload_bytes=800), Transfer(kind='all_reduce', payload_bytes=400))
     """
 
     takes_tensors: ClassVar[bool] = True
@@ -69,7 +69,7 @@ class PowerSGD(Compressor):
         return LayerState(shape, residual=np.zeros(rows * columns, np.float32), q=q.astype(np.float32))
 
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
-        """Two all-reduces."""
+        """Average with one all-reduce for each of the two factors."""
         xp, shape, rank = arrays.of(gradient), _matrix(gradient.shape), self._rank(gradient.shape)
         matrix = corrected_gradient(gradient, state).reshape(shape)
         q = state["q"] if self.warm_start else xp.zeros(shape[1] * rank, gradient).reshape(shape[1], rank)
@@ -80,7 +80,8 @@ class PowerSGD(Compressor):
         own = xp.product(matrix.T, p)
         residual = (matrix - xp.product(p, own.T)).reshape(-1) if self.error_feedback else state["residual"]
         if not all_finite(residual):
-            own[:] = np.nan  # so that the sum tells all learners
+            # The sum then tells all learners.
+            own[:] = np.nan
         total = yield AllReduce(own.reshape(-1))
         mean = divided(total, context.world).reshape(shape[1], rank)
         state.propose(residual=residual, q=mean)
@@ -90,11 +91,11 @@ class PowerSGD(Compressor):
         return min(self.rank, *_matrix(shape))
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
-        """The two factors, float32."""
+        """Two all-reduces, of the factors in float32."""
         rows, columns = _matrix(shape)
         return (
-            Transfer("sum", 4 * rows * self._rank(shape)),
-            Transfer("sum", 4 * columns * self._rank(shape)),
+            Transfer("all_reduce", 4 * rows * self._rank(shape)),
+            Transfer("all_reduce", 4 * columns * self._rank(shape)),
         )
 
 

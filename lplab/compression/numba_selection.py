@@ -1,4 +1,4 @@
-"""Compiled loops of the selection: few passes over memory, the same bits as :mod:`lplab.compression.selection`.
+"""Compiled loops of AdaComp's selection and of common checks: few passes over memory, the bits of array operations.
 
 Magnitudes are compared as integers: positive floats and their bit patterns have the same order, and
 an integer maximum is vectorized, which a float maximum (NaN, signed zeros) is not.
@@ -66,7 +66,8 @@ def select(residual, gradient, extra, bin, sign_of_g, always_one, zeros, new, ma
     """  # noqa: D205
     use_wide_vectors()
     count, capacity = 0, indices.size
-    hits = np.zeros(-(-bin // 8) * 8, np.uint8)  # of one bin, in the cache like the bin itself
+    # Of one bin, in the cache like the bin itself.
+    hits = np.zeros(-(-bin // 8) * 8, np.uint8)
     words = hits.view(np.uint64)
     for b in range(maxima.size):
         first = b * bin
@@ -80,7 +81,8 @@ def select(residual, gradient, extra, bin, sign_of_g, always_one, zeros, new, ma
         limit = np.int32(largest).view(np.float32)
         maxima[b] = limit
         if limit == np.float32(0):
-            for j in range(g.size if zeros else 0):  # every element of the bin is sent
+            # Every element of the bin is sent.
+            for j in range(g.size if zeros else 0):
                 sign = total[j] if sign_of_g else np.float32(np.float32(extra * g[j]) + total[j])
                 if count < capacity:
                     indices[count], negative[count] = first + j, sign < np.float32(0)
@@ -91,7 +93,8 @@ def select(residual, gradient, extra, bin, sign_of_g, always_one, zeros, new, ma
         hits[g.size :] = 0
         before = count
         for w in range(words.size):
-            if words[w] == 0:  # of most eights nothing is sent
+            # Of most eights nothing is sent.
+            if words[w] == 0:
                 continue
             for j in range(8 * w, 8 * w + 8):
                 if hits[j]:

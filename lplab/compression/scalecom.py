@@ -4,21 +4,23 @@ Each learner has a residual m (the paper's memory) and p = m + g. The leader of 
 largest |p| of each chunk and broadcasts their indices. All learners send their own p there, and an all-reduce sums
 them: the message does not grow with the number of learners. Residual: m ← (1 − β)·m + β·(p − sent). Where p was sent,
 (1 − β)·m remains: it is not set to zero.
+
+The message with the indices: for each chunk in order, ascending positions of the selected elements in it. A position is
+one byte for chunks of up to 256 elements, else two bytes, little-endian. Every chunk has as many of them as its learner
+selects; a last chunk that is shorter has one for each element. The length follows from the size of the layer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from lplab.compression import arrays
 from lplab.compression.arrays import single
-from lplab.compression.averaging import mean_at
 from lplab.compression.compressor import (
     AllReduce,
     Broadcast,
@@ -28,15 +30,13 @@ from lplab.compression.compressor import (
     Transfer,
     corrected_gradient,
     element_count,
-    sum_of_ranks,
+    mean_at,
 )
-from lplab.compression.computed_gradients import ComputedGradients, in_parts
 from lplab.compression.dense import Dense
-from lplab.compression.layer import LayerInfo
-from lplab.compression.selection import largest_per_chunk
-from lplab.compression.state import LayerState
-from lplab.compression.wire import scalecom_wire
-from lplab.compression.wire.values import bytes_per_value, check_wire, round_to_wire
+from lplab.compression.largest import largest_per_chunk
+from lplab.compression.layer_info import LayerInfo
+from lplab.compression.layer_state import LayerState
+from lplab.compression.wire.values import bytes_per_value, check_wire
 
 MAX_CHUNK = 2**16
 CHUNK_BY_WEIGHT_REUSE = ((197, 25), (128, 50), (1, 400))  # (least weight_reuse, elements in a chunk)
@@ -65,6 +65,8 @@ class ScaleCom(Compressor):
     """
 
     takes_tensors: ClassVar[bool] = True
+    state_names = ("residual",)
+    takes_stacks: ClassVar[bool] = True
 
     chunk: int | None = None
     beta: float = 1.0
@@ -90,46 +92,20 @@ class ScaleCom(Compressor):
             return Dense()
         return self if self.chunk is not None else replace(self, chunk=chunk_for(layer))
 
-    def init(self, shape: Sequence[int]) -> LayerState:
-        """A residual of zeros."""
-        return LayerState(shape, residual=np.zeros(element_count(shape), np.float32))
-
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
-        """A broadcast of indices by the leader, then an all-reduce."""
-        xp, numel = arrays.of(gradient), element_count(gradient.shape)
+        """Average with a broadcast of indices by the leader, then an all-reduce of values."""
+        xp, numel, chunk = arrays.of(gradient), element_count(state.shape), self._chunk()
         corrected = self._corrected(gradient, state, context)
-        payload = self._payload(corrected) if context.rank == context.leader else None
-        nbytes = scalecom_wire.size_of(numel, self._chunk(), self.m)
-        decode = partial(self._indices, numel)
+        payload = None
+        if context.leads:
+            of_leader = corrected.reshape(-1, numel)[context.leader - context.rank]
+            payload = encode_indices(largest_per_chunk(of_leader, chunk, self.m), chunk)
+        nbytes = index_bytes(numel, chunk, self.m)
+        decode = partial(decode_indices, numel=numel, chunk=chunk, m=self.m)
         indices = yield Broadcast(payload, context.leader, nbytes, decode, device=xp.device(gradient))
-        sent = self._send(corrected, indices, state, context)
-        average = yield AllReduce(sent, self.wire, partial(mean_at, indices, numel, context.world))
-        return average.reshape(gradient.shape)
-
-    def together(
-        self, gradients: Sequence[np.ndarray], states: Sequence[LayerState], context: Context
-    ) -> tuple[np.ndarray, list[tuple[int, str, int]]]:
-        """The leader's part of the learners first; then what each part sends, while its gradients are in the cache."""
-        world, shape, numel, leader = context.world, states[0].shape, element_count(states[0].shape), context.leader
-        gradients, states = in_parts(gradients, states)
-        if len(gradients) < world:  # all learners at once, in copies of their states
-            context = replace(context, in_place=False)
-        lead = min(leader, len(gradients) - 1)
-        first = self._corrected(gradients[lead], states[lead], context)
-        payload = self._payload(first.reshape(-1, numel)[leader - lead])
-        indices = self._indices(numel, payload)
-
-        def send(part: int) -> np.ndarray:
-            corrected = first if part == lead else self._corrected(gradients[part], states[part], context)
-            return self._send(corrected, indices, states[part], context).reshape(-1, len(indices))
-
-        # Where gradients are computed block by block, the leader's block is dealt with before the others.
-        early = gradients.block_of(lead) if isinstance(gradients, ComputedGradients) else range(0)
-        kept = {part: send(part) for part in early}
-        values = (kept[part] if part in kept else send(part) for part in range(len(gradients)))
-        average = mean_at(indices, numel, world, sum_of_ranks(chain.from_iterable(values))).reshape(shape)
-        each = len(indices) * bytes_per_value(self.wire)
-        return average, [(leader, Broadcast.kind, len(payload)), *((r, AllReduce.kind, each) for r in range(world))]
+        average_of = partial(mean_at, indices, numel, context.world)
+        average = yield AllReduce(self._send(corrected, indices, state, context), self.wire, average_of)
+        return average.reshape(state.shape)
 
     def _corrected(self, gradient: Any, state: LayerState, context: Context) -> Any:
         """Residual plus gradient; in the memory of the new residual, or of the gradient to be added to it in place."""
@@ -138,14 +114,6 @@ class ScaleCom(Compressor):
             return np.add(residual, flat, out=residual if self.beta == 1 else flat)
         return corrected_gradient(gradient, state, gradient if context.overwrite else state.blank("residual"))
 
-    def _payload(self, corrected: Any) -> Any:
-        """The message with the indices that the leader selects."""
-        chunk = self._chunk()
-        return scalecom_wire.encode(largest_per_chunk(corrected, chunk, self.m), chunk)
-
-    def _indices(self, numel: int, payload: Any) -> Any:
-        return scalecom_wire.decode(payload, numel, self._chunk(), self.m)
-
     def _send(self, corrected: Any, indices: Any, state: LayerState, context: Context) -> Any:
         """What is sent, rounded to the wire; the rest is proposed as the new residual, or becomes it at once."""
         xp = arrays.of(corrected)
@@ -153,7 +121,7 @@ class ScaleCom(Compressor):
             sent = xp.take_sent(corrected, indices)
         else:
             selected = xp.take(corrected, indices)
-            sent = round_to_wire(selected, self.wire)
+            sent = xp.round_to_wire(selected, self.wire)
             corrected[..., indices] = selected - sent
         if self.beta != 1:
             residual = state["residual"]
@@ -168,11 +136,11 @@ class ScaleCom(Compressor):
         return sent
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
-        """Indices from the leader, values from all."""
+        """A broadcast of indices by the leader, and an all-reduce of all learners' values."""
         numel, chunk = element_count(shape), self._chunk()
-        values = scalecom_wire.count_of(numel, chunk, self.m) * bytes_per_value(self.wire)
-        indices = scalecom_wire.size_of(numel, chunk, self.m)
-        return (Transfer("broadcast", indices, paper_bytes=0), Transfer("sum", values))
+        values = index_count(numel, chunk, self.m) * bytes_per_value(self.wire)
+        indices = index_bytes(numel, chunk, self.m)
+        return (Transfer("broadcast", indices, paper_bytes=0), Transfer("all_reduce", values))
 
     def _chunk(self) -> int:
         if self.chunk is None:
@@ -189,3 +157,55 @@ def chunk_for(layer: LayerInfo) -> int:
     if layer.kind == "small":
         return 25
     return next(chunk for reuse, chunk in CHUNK_BY_WEIGHT_REUSE if layer.weight_reuse >= reuse)
+
+
+def position_bytes(chunk: int) -> int:
+    """Bytes of a position in a chunk: 1 for chunks of up to 256 elements, else 2."""
+    return 1 if chunk <= 256 else 2
+
+
+def index_count(numel: int, chunk: int, m: int = 1) -> int:
+    """The number of elements that a learner sends.
+
+    >>> index_count(1001, chunk=100), index_count(1001, chunk=100, m=2)
+    (11, 21)
+    """
+    return numel // chunk * m + min(m, numel % chunk)
+
+
+# Each learner asks for it in each step.
+@cache
+def index_bytes(numel: int, chunk: int, m: int = 1) -> int:
+    """Bytes of the leader's message."""
+    return index_count(numel, chunk, m) * position_bytes(chunk)
+
+
+def encode_indices(indices: Any, chunk: int) -> Any:
+    """The leader's message, uint8, from ascending indices.
+
+    >>> encode_indices(np.array([7, 1005]), chunk=1000).tolist()
+    [7, 0, 5, 0]
+    """
+    return arrays.of(indices).unsigned_bytes(indices % chunk, position_bytes(chunk))
+
+
+def decode_indices(payload: Any, numel: int, chunk: int, m: int = 1) -> Any:
+    """The inverse of :func:`encode_indices`, int64.
+
+    Raises:
+        ValueError: the payload has another length, a position lies outside its chunk or is out of order.
+
+    >>> decode_indices(np.array([7, 0, 5, 0], np.uint8), numel=1010, chunk=1000).tolist()
+    [7, 1005]
+    """
+    need = index_bytes(numel, chunk, m)
+    if len(payload) != need:
+        raise ValueError(
+            f"{numel:,} elements in chunks of {chunk} need {need:,} bytes of indices; {len(payload):,} arrived"
+        )
+    xp = arrays.of(payload)
+    positions = xp.unsigned(payload, position_bytes(chunk))
+    indices = positions + xp.arange(len(positions), positions) // m * chunk
+    if (positions >= chunk).any() or (indices >= numel).any() or (indices[1:] <= indices[:-1]).any():
+        raise ValueError("these indices are damaged: a position lies outside its chunk, or is out of order")
+    return indices

@@ -71,15 +71,6 @@ class ShardedUpdateFormats:
         gradient, weight = (F.get(name).bits // 8 for name in (self.gradient, self.weight))
         return (weights - own) * gradient, (learners - 1) * own * weight
 
-    def owner_bytes(self, weights: int, learners: int) -> float:
-        """Bytes that a learner stores as an owner, mean over the learners: residual and momentum of its shard.
-
-        >>> ShardedUpdateFormats().owner_bytes(1000, learners=4)
-        1000.0
-        """
-        stored = [self.state] if self.residual is None else [self.state, self.residual]
-        return weights / learners * sum(F.get(name).bits / 8 for name in stored)
-
 
 def check_whole_bytes(field: str, name: str) -> None:
     """Refuse a format whose codes do not fill whole bytes.
@@ -103,8 +94,8 @@ def shard_sizes(weights: int, learners: int) -> list[int]:
     """
     if learners < 1:
         raise ValueError(f"learners must be 1 or more, got {learners}")
-    each, more = divmod(weights, learners)
-    return [each + (rank < more) for rank in range(learners)]
+    size, remainder = divmod(weights, learners)
+    return [size + (rank < remainder) for rank in range(learners)]
 
 
 def to_bytes(x: np.ndarray, name: str) -> bytes:
@@ -149,7 +140,8 @@ def _tables(name: str) -> tuple[int, np.ndarray | None, np.ndarray]:
     codes = np.zeros(2 ** (32 - shift), every.dtype)
     leading = values[finite].view(np.uint32) >> shift
     codes[leading] = every[finite]
-    codes[0x80000000 >> shift] = fmt.encode(np.float32(-0.0))  # a format may have no negative zero
+    # A format may have no negative zero.
+    codes[0x80000000 >> shift] = fmt.encode(np.float32(-0.0))
     return shift, codes, values
 
 
@@ -198,7 +190,8 @@ class WeightShard:
         """The master weights: the values sent plus the residual."""
         return self.sent + self.residual
 
-    @np.errstate(over="ignore", invalid="ignore")  # what overflows is found
+    # What overflows is found.
+    @np.errstate(over="ignore", invalid="ignore")
     def updated(self, gradients: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Sum the gradients of all learners in the order of ranks; the new velocity, values sent and residual.
 

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-import numpy as np
-
 from lplab.compression import arrays
 from lplab.compression.arrays import single
-from lplab.compression.averaging import dense_mean
 from lplab.compression.compressor import (
     AllGather,
     Compressor,
@@ -19,10 +16,11 @@ from lplab.compression.compressor import (
     Steps,
     Transfer,
     corrected_gradient,
+    dense_mean,
     element_count,
     flat_gradient,
 )
-from lplab.compression.state import LayerState
+from lplab.compression.layer_state import LayerState
 from lplab.compression.wire.bits import pack_signs, unpack_signs
 from lplab.compression.wire.values import scales
 
@@ -42,13 +40,10 @@ class OneBit(Compressor):
     """
 
     takes_tensors: ClassVar[bool] = True
-
-    def init(self, shape: Sequence[int]) -> LayerState:
-        """A residual of zeros."""
-        return LayerState(shape, residual=np.zeros(element_count(shape), np.float32))
+    state_names = ("residual",)
 
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
-        """One all-gather."""
+        """Average with one all-gather of messages."""
         xp, columns = arrays.of(gradient), _columns(gradient.shape)
         corrected = corrected_gradient(gradient, state)
         negative = corrected < 0
@@ -112,14 +107,13 @@ class SignSGD(Compressor):
         if self.ties not in ("zero", "positive"):
             raise ValueError(f"ties must be 'zero' or 'positive', got {self.ties!r}")
 
-    def init(self, shape: Sequence[int]) -> LayerState:
-        """A velocity of zeros, if there is momentum."""
-        if not self.momentum:
-            return LayerState(shape)
-        return LayerState(shape, velocity=np.zeros(element_count(shape), np.float32))
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The velocity, if there is momentum."""
+        return ("velocity",) if self.momentum else ()
 
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
-        """One all-gather."""
+        """Average with one all-gather of messages."""
         v = flat_gradient(gradient, state)
         if self.momentum:
             v = state["velocity"] * single(self.momentum) + v * single(1 - self.momentum)
@@ -128,7 +122,7 @@ class SignSGD(Compressor):
         return vote.reshape(gradient.shape)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
-        """One bit per element."""
+        """One all-gather of a bit per element."""
         return (Transfer("gather", -(-element_count(shape) // 8)),)
 
 
@@ -142,6 +136,7 @@ def majority_vote(numel: int, ties: str = "zero") -> Callable[[Sequence[Any]], A
     Raises:
         ValueError: (when called) a damaged message.
 
+    >>> import numpy as np
     >>> payloads = [pack_signs(np.array(negative)) for negative in ([False, True], [True, True])]
     >>> majority_vote(2)(payloads).tolist(), majority_vote(2, ties="positive")(payloads).tolist()
     ([0.0, -1.0], [1.0, -1.0])
@@ -177,14 +172,13 @@ class EFSign(Compressor):
 
     error_feedback: bool = True
 
-    def init(self, shape: Sequence[int]) -> LayerState:
-        """A residual of zeros, if there is error feedback."""
-        if not self.error_feedback:
-            return LayerState(shape)
-        return LayerState(shape, residual=np.zeros(element_count(shape), np.float32))
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The residual, if there is error feedback."""
+        return ("residual",) if self.error_feedback else ()
 
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
-        """One all-gather."""
+        """Average with one all-gather of messages."""
         xp, numel = arrays.of(gradient), element_count(gradient.shape)
         corrected = (corrected_gradient if self.error_feedback else flat_gradient)(gradient, state)
         negative = corrected < 0
@@ -196,7 +190,7 @@ class EFSign(Compressor):
         return average.reshape(gradient.shape)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
-        """Four bytes and one bit per element."""
+        """One all-gather of four bytes and a bit per element."""
         return (Transfer("gather", 4 + -(-element_count(shape) // 8)),)
 
 

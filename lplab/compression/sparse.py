@@ -14,7 +14,6 @@ import numpy as np
 
 from lplab.compression import arrays
 from lplab.compression.arrays import single
-from lplab.compression.averaging import mean_at, mean_of_messages
 from lplab.compression.compressor import (
     AllGather,
     AllReduce,
@@ -25,10 +24,12 @@ from lplab.compression.compressor import (
     corrected_gradient,
     element_count,
     flat_gradient,
+    mean_at,
+    mean_of_messages,
 )
-from lplab.compression.selection import top_k_indices
-from lplab.compression.state import LayerState
-from lplab.compression.wire.values import bytes_per_value, check_wire, from_bytes, round_to_wire, to_bytes
+from lplab.compression.largest import top_k_indices
+from lplab.compression.layer_state import LayerState
+from lplab.compression.wire.values import bytes_per_value, check_wire, from_bytes
 
 INDEX_BYTES = 4
 
@@ -49,7 +50,7 @@ def encode(indices: Any, values: Any, wire: str = "fp32") -> Any:
     [2, 1, 0, 0, 0, 0, 128, 63]
     """
     xp = arrays.of(indices)
-    return xp.concatenate([xp.unsigned_bytes(indices, INDEX_BYTES), to_bytes(values, wire)])
+    return xp.concatenate([xp.unsigned_bytes(indices, INDEX_BYTES), xp.float_bytes(values, wire)])
 
 
 def decode(payload: Any, numel: int, wire: str = "fp32") -> tuple[Any, Any]:
@@ -58,10 +59,10 @@ def decode(payload: Any, numel: int, wire: str = "fp32") -> tuple[Any, Any]:
     Raises:
         ValueError: the payload is not a whole number of elements, or an index is out of range or out of order.
     """
-    each = INDEX_BYTES + bytes_per_value(wire)
-    if not len(payload) or len(payload) % each:
-        raise ValueError(f"{len(payload)} bytes are no sparse message: each element has {each} bytes")
-    count = len(payload) // each
+    width = INDEX_BYTES + bytes_per_value(wire)
+    count, remainder = divmod(len(payload), width)
+    if not count or remainder:
+        raise ValueError(f"{len(payload)} bytes are no sparse message: each element has {width} bytes")
     indices = arrays.of(payload).unsigned(payload[: INDEX_BYTES * count], INDEX_BYTES)
     if indices[-1] >= numel or (indices[1:] <= indices[:-1]).any():
         raise ValueError("this sparse message is damaged: an index is out of range, or out of order")
@@ -73,7 +74,8 @@ def mean_of_sparse(numel: int, wire: str) -> Callable[[Sequence[Any]], Any]:
 
     def add(total: Any, payload: Any) -> None:
         indices, values = decode(payload, numel, wire)
-        total[indices] += values  # no index occurs twice in a message
+        # No index occurs twice in a message.
+        total[indices] += values
 
     return mean_of_messages(numel, add)
 
@@ -86,7 +88,7 @@ def check_density(density: float) -> None:
 
 @dataclass(frozen=True)
 class _Sparse(Compressor):
-    """The settings of both."""
+    """The settings that :class:`TopK` and :class:`RandomK` share."""
 
     density: float = 0.01
     error_feedback: bool = True
@@ -97,11 +99,10 @@ class _Sparse(Compressor):
         check_density(self.density)
         check_wire(self.wire)
 
-    def init(self, shape: Sequence[int]) -> LayerState:
-        """A residual of zeros, if there is error feedback."""
-        if not self.error_feedback:
-            return LayerState(shape)
-        return LayerState(shape, residual=np.zeros(element_count(shape), np.float32))
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The residual, if there is error feedback."""
+        return ("residual",) if self.error_feedback else ()
 
 
 @dataclass(frozen=True)
@@ -125,10 +126,10 @@ class TopK(_Sparse):
     takes_tensors: ClassVar[bool] = True
 
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
-        """One all-gather of indices and values."""
+        """Average with one all-gather of indices and values."""
         corrected = _add_residual(gradient, state)
         indices = top_k_indices(corrected, selected_count(self.density, len(corrected)))
-        sent = round_to_wire(corrected[indices], self.wire)
+        sent = arrays.of(corrected).round_to_wire(corrected[indices], self.wire)
         if self.error_feedback:
             corrected[indices] -= sent
             state.propose(residual=corrected)
@@ -136,9 +137,9 @@ class TopK(_Sparse):
         return average.reshape(gradient.shape)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
-        """Index and value of each selected element."""
-        each = INDEX_BYTES + bytes_per_value(self.wire)
-        return (Transfer("gather", selected_count(self.density, element_count(shape)) * each),)
+        """One all-gather of the index and the value of each selected element."""
+        width = INDEX_BYTES + bytes_per_value(self.wire)
+        return (Transfer("gather", selected_count(self.density, element_count(shape)) * width),)
 
 
 @dataclass(frozen=True)
@@ -155,20 +156,21 @@ class RandomK(_Sparse):
         ValueError: a density outside (0, 1], an unknown format.
 
     >>> RandomK(0.01).plan((100, 100))
-    (Transfer(kind='sum', payload_bytes=400),)
+    (Transfer(kind='all_reduce', payload_bytes=400),)
     """
 
     takes_tensors: ClassVar[bool] = True
 
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
-        """One all-reduce of values."""
+        """Average with one all-reduce of values."""
         corrected = _add_residual(gradient, state)
         numel = len(corrected)
         k = selected_count(self.density, numel)
         drawn = np.sort(context.shared_rng().choice(numel, k, replace=False, shuffle=False))
-        indices = arrays.of(gradient).from_host(drawn, gradient)
+        xp = arrays.of(gradient)
+        indices = xp.from_host(drawn, gradient)
         values = corrected[indices] if self.error_feedback else corrected[indices] * single(numel / k)
-        sent = round_to_wire(values, self.wire)
+        sent = xp.round_to_wire(values, self.wire)
         if self.error_feedback:
             corrected[indices] -= sent
             state.propose(residual=corrected)
@@ -176,8 +178,10 @@ class RandomK(_Sparse):
         return average.reshape(gradient.shape)
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
-        """Only the values."""
-        return (Transfer("sum", selected_count(self.density, element_count(shape)) * bytes_per_value(self.wire)),)
+        """The values alone: all learners know the indices."""
+        return (
+            Transfer("all_reduce", selected_count(self.density, element_count(shape)) * bytes_per_value(self.wire)),
+        )
 
 
 def _add_residual(gradient: Any, state: LayerState) -> Any:

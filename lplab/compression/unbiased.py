@@ -8,18 +8,18 @@ from typing import Any, ClassVar
 
 from lplab.compression import arrays
 from lplab.compression.arrays import single
-from lplab.compression.averaging import dense_mean
 from lplab.compression.compressor import (
     AllGather,
     Compressor,
     Context,
     Steps,
     Transfer,
+    dense_mean,
     element_count,
     ensure_finite,
     flat_gradient,
 )
-from lplab.compression.state import LayerState
+from lplab.compression.layer_state import LayerState
 from lplab.compression.wire.bits import pack_fields, pack_trits, unpack_fields, unpack_trits
 from lplab.compression.wire.values import scales
 
@@ -48,7 +48,7 @@ class TernGrad(Compressor):
             raise ValueError(f"clip must be above 0 standard deviations, got {self.clip}")
 
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
-        """One all-gather."""
+        """Average with one all-gather of messages."""
         xp, g = arrays.of(gradient), self._clipped(flat_gradient(gradient, state))
         scale = abs(g).max()
         symbols = xp.cast(xp.sign(g), "int8") * (_random(context, g) * scale < abs(g))
@@ -115,13 +115,13 @@ class QSGD(Compressor):
         return int(self.levels).bit_length() + 1
 
     def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
-        """One all-gather."""
+        """Average with one all-gather of messages."""
         xp, g = arrays.of(gradient), flat_gradient(gradient, state)
         squares = xp.cast(g, "float64") ** 2
         norms = xp.rounded_bucket_sums(squares, self.bucket, lambda total: xp.cast(xp.sqrt(total), "float32"))
         ensure_finite(norms, "the norms of the buckets")
-        each = xp.repeat(norms, self.bucket)[: len(g)]
-        ratio = abs(g) / xp.where(each > 0, each, 1) * single(self.levels)
+        norm = xp.repeat(norms, self.bucket)[: len(g)]
+        ratio = abs(g) / xp.where(norm > 0, norm, 1) * single(self.levels)
         random = _random(context, g)
         level = xp.cast(xp.floor(ratio + random).clip(max=self.levels), "int16")
         payload = xp.concatenate([xp.float_bytes(norms), pack_fields(level << 1 | (g < 0), self.width)])

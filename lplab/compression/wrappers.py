@@ -19,9 +19,9 @@ from lplab.compression.compressor import (
     flat_gradient,
 )
 from lplab.compression.dense import Dense
-from lplab.compression.exchange import steps_of
-from lplab.compression.layer import LayerInfo
-from lplab.compression.state import LayerState
+from lplab.compression.layer_info import LayerInfo
+from lplab.compression.layer_state import LayerState
+from lplab.compression.lockstep import steps_of
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class WarmUp(WrappedCompressor):
 
     >>> from lplab.compression import ScaleCom
     >>> WarmUp(ScaleCom(chunk=100), dense_steps=50).plan((10_000,))[1]
-    Transfer(kind='sum', payload_bytes=400)
+    Transfer(kind='all_reduce', payload_bytes=400)
     """
 
     takes_tensors: ClassVar[bool] = True

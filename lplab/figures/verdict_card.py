@@ -104,11 +104,11 @@ def verdict_card(*claim_ids: str, folder: str | Path | None = None) -> VerdictCa
     Raises:
         ValueError: no id, an unknown one, or stored numbers that cannot be read.
 
-    >>> print(verdict_card("ddl_2017"))
-    256 GPUs at 95 % of perfect scaling: with two network ports a node, or with overlap
-    They: 95 % (read), 16 days to 7 hours (read), 88 % for ResNet-101 (recalled); Goyal et al. about …
-    We: 97.5 % on 4, 94.6 % on 16, 93.8 % on 64, 93.3 % on 256 GPUs (two …
-    Verdict: holds here
+    >>> print(verdict_card("patterson_2021"))
+    Five large trainings: energy and carbon from chips, watts, days, building and grid
+    They: 85.7, 232, 24.1, 179, 1,287 MWh; 46.7, 96.4, 4.8, 72.2, 552.1 t
+    We: 85.3, 232.3, 23.9, 178.8, 1,289.4 MWh; 46.5, 96.4, 4.8, 72.1, 553.1 t
+    Verdict: holds here: five energies within 1.5 % · GPT-3's carbon within 1.5 %
     """
     from lplab import claims  # a lab without a card does not load all papers
 
@@ -153,13 +153,13 @@ def card_html(claim: Claim, numbers: Stored) -> str:
     verdict = judge(claim, numbers)
     sign, colour = SIGNS[verdict.in_words]
     word = verdict.in_words + ":" * bool(verdict.badge)
-    theirs = parts_of(without_notes(claim.published))
+    theirs, where = parts_of(without_notes(claim.published)), without_notes(claim.where)
     return (
         f'<section class="lplab-card" style="--lplab-verdict:{colour}" aria-label="{escape(claim.title)}">'
         f'<div class="lplab-title" role="heading" aria-level="4">{escape(claim.title)}</div>'
         f'<div class="lplab-word"><b><span aria-hidden="true">{sign}</span> {escape(word)}</b> '
         f"{escape(verdict.badge)}</div>"
-        f"<blockquote>{escape(claim.statement)}<cite>{escape(claim.paper)}; {escape(claim.where)}</cite></blockquote>"
+        f"<blockquote>{escape(claim.statement)}<cite>{escape(claim.paper)}; {escape(where)}</cite></blockquote>"
         f'<div class="lplab-both">{_side_html("They report", claim.theirs_on, theirs)}'
         f"{_side_html(_we(claim), claim.ours_on, _in_front(claim, numbers, verdict))}</div>"
         f"{_figures_html(claim, numbers) if verdict.findings else ''}{_folded_html(claim, numbers, verdict)}</section>"
@@ -171,7 +171,9 @@ def _we(claim: Claim) -> str:
 
 
 def _in_front(claim: Claim, numbers: Stored, verdict: ClaimVerdict) -> list[str]:
-    """Our side of a card: the rows of the figure where there are some, else a sentence."""
+    """Our side of a card: numbers in the unit of the published ones, or the rows of the figure, or else a sentence."""
+    if verdict.findings and claim.ours_beside:
+        return parts_of(claim.ours_beside(numbers.results(claim)))
     return ["the rows below"] if verdict.findings and claim.drawings else [_ours(claim, numbers, verdict)]
 
 
@@ -220,7 +222,7 @@ def _figures_html(claim: Claim, numbers: Stored, *, whole: bool = False) -> str:
 def _folded_html(claim: Claim, numbers: Stored, verdict: ClaimVerdict) -> str:
     source = numbers.provenance_of(claim)
     parts = [
-        ("They report, and how we know it:", _list_html(parts_of(claim.published))),
+        ("They report, and how we know it:", _list_html((*parts_of(claim.published), claim.where))),
         (f"{_we(claim)}, all of it:", _list_html(parts_of(_ours(claim, numbers, verdict)))),
         ("All rows:", _figures_html(claim, numbers, whole=True) if verdict.findings else ""),
         ("Here:", f"<p>{escape(claim.experiment)}</p>"),

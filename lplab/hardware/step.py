@@ -99,7 +99,7 @@ class StepTimes:
         layer_forward, layer_backward: of each layer on the slowest device; backward with the compressor's work.
         layer_compress: of that, the compressor's work.
         bucket: of each layer, in the order of sending: [layers].
-        request_seconds: of each bucket's collectives, one after the other: "sum", "gather", "broadcast".
+        request_seconds: of each bucket's collectives, one after the other: "all_reduce", "gather", "broadcast".
         ready_seconds: when each bucket is complete, from the start of the backward pass: [buckets, points].
         exposed: time of the transfers after the end of the backward pass.
         update: of the weights.
@@ -179,7 +179,7 @@ def step(
     forward, backward = forward * slow, backward * slow + compress
     bucket = buckets(4.0 * _elements(design.workload), design.bucket_bytes)
     each = np.stack([np.bincount(bucket, weights=column) for column in sent.payload_bytes.T])[:, :, None]
-    names = ["reduce_scatter" if design.sharded and kind == "sum" else kind for kind in sent.kinds]
+    names = ["reduce_scatter" if design.sharded and kind == "all_reduce" else kind for kind in sent.kinds]
     requests = np.stack([_request(fabric, kind, nbytes, p, add) for kind, nbytes in zip(names, each, strict=True)])
     ready = ready_seconds(backward, bucket)
     exposed = exposed_seconds(ready, requests.sum(axis=0), ready[-1], overlap)

@@ -15,7 +15,7 @@ import numpy as np
 
 from lplab import compression
 from lplab.compression import Compressor, LayerInfo
-from lplab.compression.layer import mark_first, parameter_info
+from lplab.compression.layer_info import mark_first, parameter_info
 from lplab.hardware.network.all_reduce_algorithms import checked_ranks
 from lplab.hardware.network.links import Floats
 from lplab.hardware.precisions import Precision
@@ -30,7 +30,7 @@ class Traffic:
     """The requests of one step, layer by layer.
 
     Attributes:
-        kinds: of each request, "sum", "gather" or "broadcast"; a compressor makes up to two for a layer.
+        kinds: of each request, "all_reduce", "gather" or "broadcast"; a compressor makes up to two for a layer.
         payload_bytes: what a device puts into each: float64 [layers, requests].
         state_bytes: state of the compressor, mostly residuals: float64 [layers], on each device.
         compressed: whether a compressor works on the gradient at all.
@@ -48,7 +48,7 @@ class Traffic:
         scattered, not gathered again, as with sharded updates.
         """
         p = checked_ranks(devices)
-        factors = {"sum": (1 if halved else 2) * (p - 1) / p, "gather": p - 1, "broadcast": (p - 1) / p}
+        factors = {"all_reduce": (1 if halved else 2) * (p - 1) / p, "gather": p - 1, "broadcast": (p - 1) / p}
         each = self.payload_bytes.sum(axis=0)
         return sum((factors[kind] * nbytes for kind, nbytes in zip(self.kinds, each, strict=True)), np.zeros_like(p))
 
@@ -85,7 +85,7 @@ def traffic(workload: Workload, precision: Precision, compressor: Compressor | N
     """
     if compressor is None:
         sizes = np.array([_trained(layer) for layer in workload.layers], np.float64)
-        return Traffic(("sum",), sizes[:, None] * precision.gradient_wire_bits / 8, np.zeros(len(sizes)), False)
+        return Traffic(("all_reduce",), sizes[:, None] * precision.gradient_wire_bits / 8, np.zeros(len(sizes)), False)
     known: dict[tuple[Any, ...], tuple[dict[tuple[int, str], int], float]] = {}
     requests: list[dict[tuple[int, str], float]] = []
     states = np.zeros(len(workload.layers))
@@ -100,7 +100,9 @@ def traffic(workload: Workload, precision: Precision, compressor: Compressor | N
                 here[request] = here.get(request, 0.0) + layer.count * nbytes
             states[i] += layer.count * state
         requests.append(here)
-    columns = sorted({request for here in requests for request in here}) or [(0, "sum")]  # nothing is trained
+    order = ("broadcast", "gather", "all_reduce")  # of the requests that a bucket's layers make at the same time
+    columns = sorted({request for here in requests for request in here}, key=lambda r: (r[0], order.index(r[1])))
+    columns = columns or [(0, "all_reduce")]  # nothing is trained
     payloads = np.array([[here.get(column, 0.0) for column in columns] for here in requests])
     return Traffic(tuple(kind for _, kind in columns), payloads, states, not isinstance(compressor, compression.Dense))
 

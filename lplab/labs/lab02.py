@@ -1,11 +1,10 @@
-"""Lab 02, Sixteen bits and a coin: its tables, its small figure, and the questions about its explorer."""
+"""Lab 02, Sixteen bits and a coin: its tables, and the questions about its explorer."""
 
 from __future__ import annotations
 
 from functools import cache
 
 import numpy as np
-import plotly.graph_objects as go
 
 from lplab import claims, figures, widgets
 from lplab.figures.training_error import error_text
@@ -19,7 +18,6 @@ from lplab.widgets.explorers.training_explorer import TrainingState
 
 ONE_FORMAT = "one format"  # the setting of the claim in which every number has the same 16 bits
 LEARNED = 10.0  # percent of wrong answers below which a training has learned
-TENTH, UPDATES = 0.1, 1000  # size of an update in steps, and how many of them
 
 
 @cache
@@ -55,29 +53,6 @@ def splits() -> figures.DataTable:
         caption="Three ways to split 16 bits: a finer step costs range.",
         formats={"step": ".6f", "smallest number": ",.0f", "largest number": ",.4f"},
     )
-
-
-def movement(rounding: str) -> np.ndarray:
-    """How far a weight of ⟨10, 6⟩ has moved after each of a thousand updates of a tenth of a step, in steps: [1000].
-
-    >>> float(movement("nearest_down")[-1])
-    0.0
-    """
-    fmt = FixedFormat(10, 6)
-    updates = np.full(UPDATES, TENTH * fmt.smallest_subnormal)
-    rounded = fmt.quantize(updates, rounding, seed=np.random.default_rng(2015))
-    return np.cumsum(rounded) / fmt.smallest_subnormal
-
-
-def small_updates() -> go.Figure:
-    """The weight under the coin, beside the exact sum of the updates; the title also says where nearest ends."""
-    coin, nearest = movement("stochastic"), movement("nearest_down")
-    count = np.arange(1, UPDATES + 1)
-    title = f"The coin moves the weight by {coin[-1]:.0f} steps, nearest by {nearest[-1]:.0f} (not drawn)"
-    fig = figures.running_sum(count, coin, TENTH * count, name="the coin", title=title, height=300)
-    alt = f"How far a weight has moved, update by update. {title}; the exact sum is {TENTH * UPDATES:.0f}."
-    meta = {**fig.layout.meta, "alt": alt}
-    return fig.update_layout(meta=meta, xaxis_title_text="updates", yaxis_title_text="moved (steps)")
 
 
 def errors() -> figures.DataTable:

@@ -79,13 +79,6 @@ def narrow_levels() -> Any:
     return four_levels(NARROW)
 
 
-def price() -> Any:
-    """The two errors of two bits against the clip, without any rule."""
-    x = activations()
-    title = f"The sum of both errors is least with α = {x.best_clip(GRID):.2f}"
-    return figures.clip_error(x, NARROW, GRID, title=title, height=300)
-
-
 def clip_table() -> DataTable:
     """For some numbers of bits: the best clip, and the error there, at the largest activation and at 99.9 %."""
     analysis = explorer().analysis(explorer().position.changed(tensor=ACTIVATIONS))

@@ -1,79 +1,21 @@
-"""Lab 09, Send what matters: its tables, one bin step by step, and the questions about its explorer."""
+"""Lab 09, Send what matters: its tables, and the questions about its explorer."""
 
 from __future__ import annotations
 
 from functools import cache
 
-import ipywidgets
 import numpy as np
-import plotly.graph_objects as go
 
 from lplab import datasets, figures
-from lplab.compression import AdaComp, Lossless
-from lplab.compression.selection import adacomp_select_arrays
+from lplab.compression import Lossless
 from lplab.figures.adacomp_bins import MAX_HEIGHT
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
 from lplab.number_text import percent
 from lplab.recordings import adacomp_recording
-from lplab.widgets import LiveFigure, ResidualExplorer
-from lplab.widgets.controls import ControlGroup
+from lplab.widgets import ResidualExplorer
 from lplab.widgets.explorers.residual_explorer import BY_KIND, ResidualState, layer_history, ratio_text, shown_bins
 
-BIN_GRADIENTS = (
-    np.array(  # of a bin of eight elements, in four steps: quarters, so that every sum can be checked by hand
-        [
-            [4, 1, -3, 0.5, 2, 0, -1, 1],
-            [-1, 1.5, -0.5, 0.5, 1, 0.5, -1, -1.5],
-            [0.25, 0.25, -0.25, -0.25, 0.25, -0.25, -0.25, 0.25],
-            [-2, 0.25, -0.25, 0.5, 0.25, 0.25, 0.25, 0],
-        ],
-        np.float32,
-    )
-)
 PERCENT = 0.01  # of all elements: the threshold of one for all layers
-
-
-# ---- one bin, step by step -------------------------------------------------------------------------------------------
-
-
-def bin_story() -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Residual before the step, gradient and message of the bin in each of its steps, as AdaComp sends it.
-
-    The bin is a whole layer here, so that the scale S is its largest |G|.
-
-    >>> [int(np.count_nonzero(message)) for _, _, message in bin_story()]
-    [3, 2, 0, 1]
-    """
-    size = BIN_GRADIENTS.shape[1]
-    residual, steps = np.zeros(size, np.float32), []
-    for gradient in BIN_GRADIENTS:
-        found = adacomp_select_arrays(residual, gradient, AdaComp(size), size)
-        message = np.zeros(size)
-        message[found.indices] = np.where(found.negative, -found.scale, found.scale)
-        steps.append((residual, gradient, message))
-        residual = found.residual
-    return steps
-
-
-def bin_figure(step: int) -> go.Figure:
-    """The bin in a step, from 1.
-
-    >>> bin_figure(3).layout.meta["title"]
-    'Step 3. Nothing is sent: no |H| reaches 0.75'
-    """
-    shown = bin_story()[step - 1]
-    title = figures.bin_step(*shown).layout.meta["title"]
-    return figures.bin_step(*shown, title=f"Step {step}. {title}")
-
-
-def one_bin() -> ipywidgets.VBox:
-    """The bin behind a slider for the step."""
-    slider = ipywidgets.IntSlider(value=1, min=1, max=len(BIN_GRADIENTS), description="step")
-    shown = LiveFigure(bin_figure(1))
-    slider.observe(lambda change: figures.update(shown, bin_figure(change["new"])), "value")
-    box = ipywidgets.VBox([slider, shown, ControlGroup()])
-    box.add_class("lp-controls")
-    return box
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
@@ -248,12 +190,20 @@ def _no_bins(state: ResidualState) -> str:
     )
 
 
+def _one_of(state: ResidualState) -> float:
+    """One of how many elements is sent, in all layers together and over all steps."""
+    recorded = adacomp_recording()
+    return sum(recorded.sizes) / sum(float(layer_history(state, name).sent.mean()) for name in recorded.layers)
+
+
 def _hard(state: ResidualState) -> str:
-    soft = state.changed(factor=2.0)
+    soft = state.changed(bin=BY_KIND, factor=2.0)
     return (
-        f"The soft threshold sends {percent(share(soft))}, the hard one {percent(share(state))}, which is one "
-        f"element of a bin of 50. The residual grows from {held(soft):.1f} to {held(state):.1f} gradients, and the "
-        f"training loss from {loss(soft):.2f} to {loss(state):.2f}."
+        f"The soft threshold sends one of {_one_of(soft):.0f} elements, the hard one of {_one_of(state):.0f}. So the "
+        f"hard one sends a little more, and still its training loss is {loss(state):.2f} instead of {loss(soft):.2f}. "
+        f"Its residual of the convolution is {held(state):.1f} gradients long, that of the soft one {held(soft):.1f}. "
+        "It sends old residuals, and the momentum of these learners repeats them. Without momentum, both are "
+        "equally good at equal bytes (*Going deeper*)."
     )
 
 
@@ -285,16 +235,16 @@ QUESTIONS = (
         lambda state: 0.5 < share(state) < 1 and _held_back_point_against(state) and _long_ones_that_wait(state) == 2,
     ),
     GuidedQuestion(
-        "Go back to bins of *50 | 500* and choose the threshold *hard*. Then only an element with the largest |G| "
-        "of its bin is sent. What becomes of the residual? And of the training "
-        "loss, in the line of text?",
-        {"layer": "convolution", "bin": BY_KIND, "factor": 1.0},
+        "Compare two thresholds that send about as much. First choose bins of *50 | 500* and *soft*, then bins of 50 "
+        "and *hard*. With *hard*, only an element with the largest |G| of its bin is sent. Look at the training loss, "
+        "in the line of text, and at the residual. Which one is better at equal bytes?",
+        {"layer": "convolution", "bin": 50, "factor": 1.0},
         _hard,
         lambda state: (
-            held(state) > held(state.changed(factor=2.0))
-            and loss(state) > loss(state.changed(factor=2.0))
-            and round(share(state) * 50) == 1
-        ),
+            lambda soft: (
+                0.75 < _one_of(state) / _one_of(soft) < 1 and held(state) > held(soft) and loss(state) > 2 * loss(soft)
+            )
+        )(state.changed(bin=BY_KIND, factor=2.0)),
     ),
     GuidedQuestion(
         "Choose the layer *dense* and the soft threshold. The table below the controls counts the same message in "

@@ -5,20 +5,19 @@ of ranks (``ordered=True``). Sharded updates with weights sent in 8 bits: ``shar
 ``simulated_sharding.py`` in one. Federated averaging with clients that drop out: ``federated.py``. FSDP: ``fsdp.py``.
 """
 
+from lplab.parallel.agreement import cosine_distance, hamming_distance
 from lplab.parallel.clients import FederatedSettings, client_batches
-from lplab.parallel.error_feedback import ErrorFeedbackState, merge_ranks
+from lplab.parallel.compressor_states import CompressorStates, layer_infos, merge_ranks
 from lplab.parallel.federated import FedAvg, FederatedRound
 from lplab.parallel.hook import HookState, compress_hook, ddp_hook
-from lplab.parallel.layers import layer_infos
 from lplab.parallel.learners import Learners, LearnerStep, shards, simulate_learners
-from lplab.parallel.settings import RunSettings
+from lplab.parallel.run_settings import RunSettings
 from lplab.parallel.sharded_update import ShardedWeightUpdate
-from lplab.parallel.similarity import cosine_distance, hamming_distance
 from lplab.parallel.simulated import SimulatedRun, count_differences
 from lplab.parallel.simulated_sharding import ShardedStep, SimulatedShardedTraining
 
 __all__ = [
-    "ErrorFeedbackState",
+    "CompressorStates",
     "FedAvg",
     "FederatedRound",
     "FederatedSettings",

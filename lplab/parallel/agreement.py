@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,11 @@ from torch import Tensor
 
 from lplab.checks import check_int
 from lplab.compression import Compressor, ScaleCom, TopK, TrafficLog
-from lplab.compression.selection import largest_per_chunk, top_k_indices
+from lplab.compression.largest import largest_per_chunk, top_k_indices
+from lplab.compression.module_layers import trainable_parameters
 from lplab.compression.sparse import selected_count
-from lplab.compression.tensors.layers import trainable_parameters
-from lplab.parallel.gradients import LearnerGradients
+from lplab.parallel.learner_gradients import LearnerGradients
 from lplab.parallel.learners import Learners
-from lplab.parallel.similarity import cosine_distance
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,8 @@ class InstrumentedLearners(Learners):
         self.agreements: list[Agreement] = []
 
     def _computes_when_read(self, name: str, nbytes: int) -> bool:
-        return False  # they are measured first, all of them
+        # All gradients are measured before they are exchanged.
+        return False
 
     def _exchange(self, results: LearnerGradients, ledger: TrafficLog) -> None:
         measured = [self._measure(results.gradients)] if (self.step + 1) % self.every == 0 else []
@@ -91,7 +92,8 @@ class InstrumentedLearners(Learners):
     def _measure(self, gradients: dict[str, Tensor]) -> Agreement:
         """The agreement over all sparse layers, from the gradients of this step and the residuals before it."""
         residuals: list[np.ndarray] = []
-        union = sent = different = 0  # elements of the union, of one learner, and of the leader's not in the sum's
+        # Elements of the union, of one learner, and of the leader's that are not in the selection from the sum.
+        union = sent = different = 0
         for name, gradient in gradients.items():
             if not self._is_sparse(name, gradient.ndim - 1):
                 continue
@@ -138,3 +140,52 @@ def union_size(sets: Sequence[np.ndarray]) -> int:
     3
     """
     return int(np.unique(np.concatenate(list(sets))).size)
+
+
+def cosine_distance(residuals: np.ndarray) -> float:
+    """1 − cosine, the mean over all pairs of learners; 0: parallel, 1: orthogonal, NaN: all zero.
+
+    Args:
+        residuals: [learners, numel], two learners or more.
+
+    Raises:
+        ValueError: fewer than two learners.
+
+    >>> cosine_distance(np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 1.0]])).__round__(4)
+    0.6667
+    """
+    _at_least_two(residuals)
+    unit = residuals.astype(np.float64)
+    norms = np.sqrt((unit**2).sum(axis=1))
+    unit, n = unit[norms > 0] / norms[norms > 0, None], np.count_nonzero(norms)
+    if n < 2:
+        return float("nan")
+    # The mean over pairs, from the sum of all.
+    cosines = ((unit.sum(axis=0) ** 2).sum() - n) / (n * (n - 1))
+    return float(1 - cosines)
+
+
+def hamming_distance(values: np.ndarray, k: int) -> float:
+    """The fraction of a learner's k largest elements that are not among another's, the mean over all pairs.
+
+    Args:
+        values: [learners, numel].
+        k: number of elements that each would send.
+
+    Raises:
+        ValueError: fewer than two learners, or k not from 1 to numel.
+
+    >>> hamming_distance(np.array([[3.0, 2.0, 1.0], [3.0, 0.0, 1.0]]), k=2)
+    0.5
+    """
+    _at_least_two(values)
+    if not 1 <= k <= values.shape[1]:
+        raise ValueError(f"k must be from 1 to {values.shape[1]}, got {k}")
+    sets = [top_k_indices(row, k) for row in values]
+    missing = [k - np.intersect1d(a, b, assume_unique=True).size for a, b in combinations(sets, 2)]
+    return float(np.mean(missing) / k)
+
+
+def _at_least_two(values: np.ndarray) -> None:
+    if values.ndim != 2 or len(values) < 2:
+        raise ValueError(f"values must have shape [learners, numel] with two learners or more, got {values.shape}")

@@ -73,7 +73,7 @@ class AveragedGradients:
             return False
         average, version = self._noted[name]
         grad = getattr(self._parameters[name](), "grad", None)
-        there = grad is not None and grad is average() and (grad._version == version or bool(grad.any()))
-        if not there:
+        is_average = grad is not None and grad is average() and (grad._version == version or bool(grad.any()))
+        if not is_average:
             del self._noted[name]
-        return there
+        return is_average

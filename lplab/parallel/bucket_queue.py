@@ -67,12 +67,13 @@ class BucketQueue:
     def _run_on_gpu(
         self, exchange: Callable[[], object], buffer: Tensor, future: torch.futures.Future, ready: torch.cuda.Event
     ) -> None:
-        """As :meth:`_run`, on a stream of this thread's own: it waits for the gradients, and the Future for it."""
+        """Run ``exchange`` on a stream of this thread's own: it waits for the gradients, and the Future for it."""
         try:
             with torch.cuda.device(buffer.device), torch.cuda.stream(self._streams[buffer.device]):
                 ready.wait()
                 self._run(exchange, buffer, future)
-        except Exception as error:  # of the device: _run itself raises none
+        # An error of the device: _run itself raises none.
+        except Exception as error:
             self.error = error
             _complete(future, buffer)
 

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from lplab.checks import check_int
 from lplab.compression import Compressor, Dense
-from lplab.compression.settings import check_settings
+from lplab.compression.settings_check import check_settings
 from lplab.compression.sharded_weights import check_whole_bytes
-from lplab.parallel.gradients import Batch
+from lplab.parallel.learner_gradients import Batch
 
 
 @dataclass(frozen=True)
@@ -87,17 +87,17 @@ def client_batches(
     ([0, 0, 0, 0], [1, 1, 1, 1])
     """
     inputs, targets = (torch.as_tensor(x) for x in (inputs, targets))
-    each = len(inputs) // check_int("clients", clients, 1, 2**20)
-    if each < check_int("batch", batch, 1, 2**20):
+    size = len(inputs) // check_int("clients", clients, 1, 2**20)
+    if size < check_int("batch", batch, 1, 2**20):
         raise ValueError(
-            f"{len(inputs)} examples are {each} for each of {clients} clients, fewer than a batch of {batch}"
+            f"{len(inputs)} examples are {size} for each of {clients} clients, fewer than a batch of {batch}"
         )
     order = np.random.default_rng(seed).permutation(len(inputs))
     if by_label:
         order = order[np.argsort(targets.numpy()[order], kind="stable")]
 
     def part(client: int, step: int) -> tuple[Tensor, Tensor]:
-        own = order[client * each : (client + 1) * each]
+        own = order[client * size : (client + 1) * size]
         rows = torch.from_numpy(np.random.default_rng([seed, client, step]).choice(own, batch, replace=False))
         return inputs[rows], targets[rows]
 

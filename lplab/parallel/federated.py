@@ -21,12 +21,11 @@ from torch import Tensor, nn
 from lplab.checks import check_int
 from lplab.compression import NotFiniteError, TrafficLog, exchange
 from lplab.compression.compressor import ensure_finite
+from lplab.compression.module_layers import trainable_parameters
 from lplab.compression.sharded_weights import from_bytes, to_bytes
-from lplab.compression.tensors.layers import trainable_parameters
 from lplab.parallel.clients import FederatedSettings
-from lplab.parallel.error_feedback import ErrorFeedbackState
-from lplab.parallel.gradients import Batch, Loss, learner_seed
-from lplab.parallel.layers import layer_infos
+from lplab.parallel.compressor_states import CompressorStates, layer_infos
+from lplab.parallel.learner_gradients import Batch, Loss, learner_seed
 from lplab.training.loop.trainer import default_loss
 from lplab.training.threads import torch_threads
 
@@ -97,8 +96,10 @@ class FedAvg:
         self.settings = settings or FederatedSettings()
         self.ledger = TrafficLog()
         self._infos = layer_infos(model)
-        self._states: dict[int, ErrorFeedbackState] = {}  # of clients that have responded
-        self._gone: set[int] = set()  # clients that are not selected again
+        # Of clients that have responded.
+        self._states: dict[int, CompressorStates] = {}
+        # Clients that are not selected again.
+        self._gone: set[int] = set()
         self.number = 0
 
     def rounds(self, count: int) -> Iterator[FederatedRound]:
@@ -184,7 +185,7 @@ class FedAvg:
             return 0
         ledger, clients = TrafficLog(), list(updates)
         for client in clients:
-            self._states.setdefault(client, ErrorFeedbackState(self.settings.upload, self._infos))
+            self._states.setdefault(client, CompressorStates(self.settings.upload, self._infos))
         states, parameters = [self._states[client] for client in clients], trainable_parameters(self.model)
         new: dict[str, Tensor] = {}
         try:

@@ -47,15 +47,13 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor, Shard
 
 from lplab import formats as F
-from lplab.compression import Compressor, Entry, TrafficLog, catalogue
-from lplab.compression.layer import info_of
+from lplab.compression import Compressor, Entry, TrafficLog, compressor_catalogue
+from lplab.compression.compressor import sum_of_ranks
+from lplab.compression.layer_info import info_of
 from lplab.compression.sharded_weights import check_whole_bytes, from_bytes, to_bytes
 from lplab.compression.tensors.operations import divided
-from lplab.parallel.averages import KEPT_ENTRIES, CompressedAverages, after_backward
-from lplab.parallel.collectives import ProcessGroupTransport
-from lplab.parallel.error_feedback import ErrorFeedbackState
-from lplab.parallel.layers import layer_infos
-from lplab.parallel.state_tensors import as_arrays, as_tensors
+from lplab.parallel.compressor_states import CompressorStates, as_arrays, as_tensors, layer_infos
+from lplab.parallel.process_group import KEPT_ENTRIES, CompressedAverages, ProcessGroupTransport, after_backward
 
 HOOKS = ("set_custom_all_gather", "set_custom_reduce_scatter", "set_all_reduce_hook")
 
@@ -113,8 +111,8 @@ class FSDPHook:
         self.averages: CompressedAverages | None = None
         if compressor is not None:
             broadcast_from_first(model, replicas)
-            compressor = catalogue.get(compressor) if isinstance(compressor, str) else compressor
-            states = ErrorFeedbackState(compressor, {name: infos[name] for name in kinds})
+            compressor = compressor_catalogue.get(compressor) if isinstance(compressor, str) else compressor
+            states = CompressorStates(compressor, {name: infos[name] for name in kinds})
             self.averages = CompressedAverages(
                 ProcessGroupTransport(replicas, ordered, device), states, seed, keep_ledger=True
             )
@@ -191,7 +189,8 @@ class FSDPHook:
         """After the backward pass: commit or skip the step, for which all groups need gradients."""
         averages, seen = self._with_state(), set(self._seen)
         self._seen.clear()
-        if not seen:  # the error of a group has ended the pass
+        # The error of a group has ended the pass.
+        if not seen:
             return
         missing = [
             name for name, parts in self.groups.items() if any(part.trained for part in parts) and name not in seen
@@ -265,9 +264,7 @@ class OrderedReduceScatter:
         received = torch.empty_like(input_tensor)
         dist.all_to_all_single(received, input_tensor, group=group)
         rows = received.view(dist.get_world_size(group), -1)
-        total = rows[0].clone()
-        for row in rows[1:]:
-            total += row
+        total = sum_of_ranks(rows)
         output_tensor.copy_(divided(total, len(rows)) if op == dist.ReduceOp.AVG else total)
         self.log((input_tensor.numel() - output_tensor.numel()) * input_tensor.element_size())
 

@@ -47,17 +47,14 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from lplab.compression import Compressor, catalogue
+from lplab.compression import Compressor, compressor_catalogue
 from lplab.compression.compressor import all_finite
-from lplab.compression.tensors.layers import trainable_parameters
+from lplab.compression.module_layers import trainable_parameters
 from lplab.compression.tensors.operations import divided
 from lplab.parallel.averaged_gradients import AveragedGradients
-from lplab.parallel.averages import CompressedAverages, after_backward
 from lplab.parallel.bucket_queue import BucketQueue
-from lplab.parallel.collectives import ProcessGroupTransport, own_group
-from lplab.parallel.error_feedback import ErrorFeedbackState, merge_ranks
-from lplab.parallel.layers import layer_infos
-from lplab.parallel.state_tensors import as_arrays, as_tensors
+from lplab.parallel.compressor_states import CompressorStates, as_arrays, as_tensors, layer_infos, merge_ranks
+from lplab.parallel.process_group import CompressedAverages, ProcessGroupTransport, after_backward, own_group
 
 
 class HookState(CompressedAverages):
@@ -115,19 +112,22 @@ class HookState(CompressedAverages):
             raise TypeError("a model under torch.compile is not supported: wrap the original model")
         if any(p.is_complex() for p in inner.parameters() if p.requires_grad):
             raise TypeError("complex parameters are not supported: gradients are sent as real float32 values")
-        self._model = weakref.ref(model)  # PyTorch's reducer keeps this state; the model must not be kept by it
+        # PyTorch's reducer keeps this state, which must not keep the model.
+        self._model = weakref.ref(model)
         self.queue = BucketQueue() if overlap else None
         trained = trainable_parameters(inner)
-        device = next(p.device for p in inner.parameters() if p.requires_grad)  # DistributedDataParallel wants one
+        # DistributedDataParallel wants all parameters on one device.
+        device = next(p.device for p in inner.parameters() if p.requires_grad)
         self._group = own_group(process_group) if overlap else None
         transport = ProcessGroupTransport(self._group if overlap else process_group, ordered, device)
         self.devices = {n: p.device for n, p in trained.items() if (p.is_cuda if on_device is None else on_device)}
-        states = ErrorFeedbackState(compressor, layer_infos(inner, example), self.devices)
+        states = CompressorStates(compressor, layer_infos(inner, example), self.devices)
         super().__init__(transport, states, seed, keep_ledger)
         self.names = {id(p): name for name, p in trained.items()}
         self.scaler = scaler
         self.averaged = AveragedGradients(trained)
-        self.averaged_twice: list[str] = []  # what the running backward pass should not compress
+        # What the running backward pass should not compress.
+        self.averaged_twice: list[str] = []
 
     @property
     def model(self) -> DistributedDataParallel:
@@ -155,7 +155,8 @@ class HookState(CompressedAverages):
     def apply(self, optimizer: torch.optim.Optimizer) -> bool:
         """``optimizer.step()``, or ``scaler.step(optimizer)``, as if called directly; whether the step was made."""
         if self.scaler is not None:
-            self.scaler.step(optimizer)  # it skips infinite gradients, and needs to see them
+            # The scaler skips infinite gradients, and needs to see them.
+            self.scaler.step(optimizer)
         elif not self.skipped:
             optimizer.step()
         return not self.skipped
@@ -217,7 +218,7 @@ class HookState(CompressedAverages):
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         """Resume from :meth:`state_dict` of the same rank, or on any number of ranks from :meth:`portable_state_dict`.
 
-        The results of :func:`~lplab.parallel.error_feedback.merge_ranks` and of :meth:`checkpoint` are accepted, too.
+        The results of :func:`~lplab.parallel.merge_ranks` and of :meth:`checkpoint` are accepted, too.
 
         What an unfinished or failed step has left is forgotten, and so is the traffic log.
 
@@ -290,7 +291,8 @@ class HookState(CompressedAverages):
             )
         if self.queue is not None and self.queue.error is not None:
             error = self.queue.error
-            if not isinstance(error, RuntimeError) or isinstance(error, torch.OutOfMemoryError):  # not of a collective
+            # The error is not that of a collective.
+            if not isinstance(error, RuntimeError) or isinstance(error, torch.OutOfMemoryError):
                 raise error
             rank, world = self.transport.rank, self.transport.world
             raise RuntimeError(
@@ -311,10 +313,10 @@ class HookState(CompressedAverages):
 
     def unscaled(self, name: str, gradient: Tensor, scale: float) -> Any:
         """The float32 gradient without its loss scale: a tensor where it is compressed on its device, else an array."""
-        if name not in self.devices:
-            return _as_numpy(gradient, scale)
-        scaled = gradient.detach().float()
-        return (divided(scaled, scale) if scale != 1 else scaled).contiguous()
+        on_device = name in self.devices
+        scaled = gradient.detach().float() if on_device else gradient.detach().float().cpu()
+        own = (divided(scaled, scale) if scale != 1 else scaled).contiguous()
+        return own if on_device else own.numpy()
 
 
 class HookCheckpoint(dict[str, Any]):
@@ -355,7 +357,8 @@ def compress_hook(state, bucket):
     if bucket.is_last():
         after_backward(state.finish)
     state.averaged_twice += state.averaged.still_there(names)
-    if state.averaged_twice:  # no bucket of this pass is sent any more; finish() raises
+    # No bucket of this pass is sent any more; finish() raises.
+    if state.averaged_twice:
         return _completed(buffer)
     scale = 1.0 if state.scaler is None else float(state.scaler.get_scale())
     views = [_laid_out(part, p) for p, part in trained]
@@ -379,7 +382,9 @@ def ddp_hook(model: DistributedDataParallel, compressor: Compressor | str, **opt
         ValueError: an unknown name or setting.
         TypeError: as for :class:`HookState`.
     """
-    state = HookState(model, catalogue.get(compressor) if isinstance(compressor, str) else compressor, **options)
+    if isinstance(compressor, str):
+        compressor = compressor_catalogue.get(compressor)
+    state = HookState(model, compressor, **options)
     model.register_comm_hook(state, compress_hook)
     return state
 
@@ -405,19 +410,14 @@ def _completed(buffer: Tensor) -> torch.futures.Future:
     return future
 
 
-def _as_numpy(gradient: torch.Tensor, scale: float) -> np.ndarray:
-    """An unscaled gradient as a float32 array, copied where necessary."""
-    scaled = gradient.detach().float().cpu()
-    return (scaled / scale if scale != 1 else scaled).contiguous().numpy()
-
-
 def _saved_ranks(folder: str | os.PathLike[str]) -> list[tuple[int, int]]:
     """The ranks, each with the number of all, whose states a checkpoint holds."""
-    from torch.distributed.checkpoint import FileSystemReader  # it takes a second to import
+    # The module takes a second to import.
+    from torch.distributed.checkpoint import FileSystemReader
 
     names = FileSystemReader(folder).read_metadata().state_dict_metadata
     matches = (re.search(r"\.rank (\d+) of (\d+)\.", f".{name}") for name in names)
-    found = sorted({(int(match[1]), int(match[2])) for match in matches if match})
-    if not found:
+    ranks = sorted({(int(match[1]), int(match[2])) for match in matches if match})
+    if not ranks:
         raise ValueError(f"the checkpoint {os.fspath(folder)!r} holds no state of lplab's hook: save hook.checkpoint()")
-    return found
+    return ranks

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from lplab.compression import AdaComp, Compressor, Context, Dense, LayerState
-from lplab.compression.selection import Selection
+from lplab.compression.adacomp import Selection
 from lplab.parallel.learners import Learners, shards
 from lplab.training import tasks
 from lplab.training.loop.trainer import default_loss

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from lplab.parallel.settings import RunSettings
+from lplab.parallel.run_settings import RunSettings
 
 LINE_PREFIX = "lplab "
 SHUTDOWN_TIMEOUT = 10.0  # seconds for processes to end after SIGTERM
@@ -51,7 +51,8 @@ class DistributedRun:
         self.command = self._command(settings)
         self.weights: dict[str, np.ndarray] = {}
         self._process: subprocess.Popen[str] | None = None
-        self._ranks: list[psutil.Process] = []  # remembered in case torchrun itself is killed
+        # The ranks are remembered in case torchrun itself is killed.
+        self._ranks: list[psutil.Process] = []
         self._stopped = False
 
     @staticmethod
@@ -80,10 +81,12 @@ class DistributedRun:
         self._process = subprocess.Popen(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
-        last: deque[str] = deque(maxlen=400)  # an aborted rank prints some forty frames behind its reason
+        # An aborted rank prints some forty frames behind its reason.
+        last: deque[str] = deque(maxlen=400)
         self._ranks = []
         try:
-            assert self._process.stdout is not None  # it is a pipe
+            # It is a pipe.
+            assert self._process.stdout is not None
             for line in self._process.stdout:
                 if line.startswith(LINE_PREFIX):
                     self._ranks = self._ranks or self.processes[1:]
@@ -91,7 +94,8 @@ class DistributedRun:
                 else:
                     last.append(line.rstrip())
                 if self._process.poll() is not None and any(map(psutil.Process.is_running, self._ranks)):
-                    break  # torchrun has ended and left its ranks running
+                    # torchrun has ended and left its ranks running.
+                    break
             if self._process.wait() and not self._stopped:
                 raise DistributedError(reason(list(last), self._process.returncode))
         finally:

@@ -20,11 +20,9 @@ from torch import Tensor, nn
 from lplab.checks import check_int
 from lplab.compression import Compressor, NotFiniteError, TrafficLog, exchange
 from lplab.compression.computed_gradients import fit_a_block
-from lplab.compression.tensors.layers import trainable_parameters
-from lplab.parallel.error_feedback import ErrorFeedbackState, merge_ranks
-from lplab.parallel.gradients import ENGINES, Batch, LearnerGradients, Loss, learner_seed
-from lplab.parallel.layers import layer_infos
-from lplab.parallel.state_tensors import as_arrays, as_tensors
+from lplab.compression.module_layers import trainable_parameters
+from lplab.parallel.compressor_states import CompressorStates, as_arrays, as_tensors, layer_infos, merge_ranks
+from lplab.parallel.learner_gradients import ENGINES, Batch, LearnerGradients, Loss, learner_seed
 from lplab.parallel.uninterrupted import uninterrupted
 from lplab.training.loop.train_eval_mode import ensure_train_mode
 from lplab.training.loop.trainer import default_loss
@@ -110,8 +108,9 @@ class Learners:
         if kinds != ["float32"]:
             raise TypeError(f"learners train float32 parameters; those of this model: {', '.join(kinds) or 'none'}")
         infos = layer_infos(model, example)
-        self.states = [ErrorFeedbackState(compressor, infos) for _ in range(self.world)]
-        self._residual_bound = np.inf  # what no magnitude in a state exceeds
+        self.states = [CompressorStates(compressor, infos) for _ in range(self.world)]
+        # What no magnitude in a state exceeds.
+        self._residual_bound = np.inf
         self.optimizer = (optimizer or (lambda parameters: torch.optim.SGD(parameters, lr=0.1)))(model.parameters())
         self.ledger: TrafficLog | None = TrafficLog() if keep_ledger else None
         self.step = 0
@@ -141,9 +140,7 @@ class Learners:
 
     def _computes_when_read(self, name: str, nbytes: int) -> bool:
         """Whether a compressor takes gradients one after another, and all of them together do not fit the cache."""
-        if fit_a_block(nbytes):
-            return False
-        return type(self.states[0].compressors[name]).together is not Compressor.together
+        return self.states[0].compressors[name].takes_stacks and not fit_a_block(nbytes)
 
     def _apply(self, results: LearnerGradients) -> TrafficLog | None:
         """Exchange and update; the traffic, or None if something was not finite and the step was skipped."""
@@ -167,8 +164,10 @@ class Learners:
         # Where it is sure that no learner makes all skip the step, nothing has to be kept to undo it.
         in_place = bool(results.products) and self._is_small(results.bound())
         if not in_place:
-            self._residual_bound = np.inf  # to be looked up when it is needed
-        self.model.zero_grad()  # of what was frozen since, or of a step that was skipped
+            # It is looked up when it is needed.
+            self._residual_bound = np.inf
+        # Parameters may have been frozen since, or the last step skipped.
+        self.model.zero_grad()
         for name, parameter in trained.items():
             states = [state.states[name] for state in self.states]
             product = results.products.get(name)
@@ -257,9 +256,10 @@ def shards(data: Callable[[int], Batch], learners: int) -> Callable[[int, int], 
 
     def part(step: int, rank: int) -> Batch:
         inputs, targets = data(step)
-        if len(inputs) % learners:
+        size, remainder = divmod(len(inputs), learners)
+        if remainder:
             raise ValueError(f"a batch of {len(inputs)} cannot be divided among {learners} learners")
-        each = len(inputs) // learners
-        return inputs[rank * each : (rank + 1) * each], targets[rank * each : (rank + 1) * each]
+        own = slice(rank * size, (rank + 1) * size)
+        return inputs[own], targets[own]
 
     return part

@@ -27,7 +27,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from lplab.compression.compressor import all_finite
-from lplab.compression.exchange import Entry, TrafficLog
+from lplab.compression.lockstep import Entry, TrafficLog
 from lplab.compression.sharded_weights import (
     LEARNING_RATE,
     MOMENTUM,
@@ -37,6 +37,7 @@ from lplab.compression.sharded_weights import (
     shard_sizes,
     to_bytes,
 )
+from lplab.parallel.process_group import ProcessGroupTransport
 
 LAYER = "all weights"  # in the traffic log: shards are cut from all weights together
 
@@ -69,16 +70,19 @@ class ShardedWeightUpdate:
         group: Any = None,
     ) -> None:
         self.parameters, self.scheme, self.group = check_parameters(parameters), scheme or ShardedUpdateFormats(), group
-        self.rank, self.world = dist.get_rank(group), dist.get_world_size(group)
-        nccl = dist.get_backend(group) == "nccl"  # NCCL needs tensors on the GPU; all computation here is on the CPU
-        gpus = [p.device for p in self.parameters if p.is_cuda] if nccl else [torch.device("cpu")]
-        self.device = gpus[0] if gpus else torch.device("cuda", torch.cuda.current_device())
+        # NCCL needs tensors on the GPU; all computation here is on the CPU.
+        device = next((p.device for p in self.parameters if p.is_cuda), None)
+        if device is None and dist.get_backend(group) == "nccl":
+            device = torch.device("cuda", torch.cuda.current_device())
+        self.transport = ProcessGroupTransport(group, device=device)
+        self.rank, self.world, self.device = self.transport.rank, self.transport.world, self.transport.device
         first = flatten(p.detach() for p in self.parameters)
         self.sizes = shard_sizes(first.size, self.world)
         self.cuts = np.cumsum(self.sizes)[:-1]
         self.shard = WeightShard(np.split(first, self.cuts)[self.rank], self.scheme, learning_rate, momentum)
         self.ledger, self.number = TrafficLog(), 0
-        self._all_gather(to_bytes(self.shard.sent, self.scheme.weight))  # all start from the rounded weights
+        # All ranks start from the rounded weights.
+        self._all_gather(to_bytes(self.shard.sent, self.scheme.weight))
         self.ledger.entries.clear()
 
     def step(self) -> bool:
@@ -87,10 +91,10 @@ class ShardedWeightUpdate:
         If a gradient, or what is made of it, is not finite on any rank, all ranks skip the step.
         """
         gradient = flatten(torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters)
-        if not self._all_true(all_finite(gradient)):
+        if self.transport.first_rank_with(not all_finite(gradient)) is not None:
             return False
         new = self.shard.updated(self._reduce_scatter(gradient))
-        if not self._all_true(new is not None) or new is None:
+        if self.transport.first_rank_with(new is None) is not None or new is None:
             return False
         self._all_gather(self.shard.store(*new))
         self.number += 1
@@ -140,8 +144,7 @@ class ShardedWeightUpdate:
         receive = torch.empty(len(parts[self.rank]) * self.world, dtype=torch.uint8, device=self.device)
         dist.all_to_all_single(receive, send, [len(parts[self.rank])] * self.world, lengths, self.group)
         self._log("reduce_scatter", send.numel() - lengths[self.rank])
-        data, each = receive.cpu().numpy().tobytes(), lengths[self.rank]
-        return [data[k * each : (k + 1) * each] for k in range(self.world)]
+        return [row.tobytes() for row in receive.cpu().numpy().reshape(self.world, -1)]
 
     def _all_gather(self, codes: bytes) -> None:
         """All-gather of the codes, which become the parameters on all ranks."""
@@ -150,19 +153,10 @@ class ShardedWeightUpdate:
         load_flat(weights, self.parameters)
 
     def _gathered(self, codes: bytes, name: str) -> np.ndarray:
-        """The shards of all ranks in one array; messages are padded to the longest, which gloo requires."""
+        """The shards of all ranks in one array."""
         width = len(to_bytes(np.zeros(1, np.float32), name))
-        padded = torch.zeros(max(self.sizes) * width, dtype=torch.uint8, device=self.device)
-        padded[: len(codes)] = self._tensor(codes)
-        rows = [torch.empty_like(padded) for _ in self.sizes]
-        dist.all_gather(rows, padded, self.group)
-        pairs = zip(rows, self.sizes, strict=True)
-        return np.concatenate([from_bytes(row.cpu().numpy()[: size * width].tobytes(), name) for row, size in pairs])
-
-    def _all_true(self, value: bool) -> bool:
-        flag = torch.tensor([value], dtype=torch.uint8, device=self.device)
-        dist.all_reduce(flag, dist.ReduceOp.MIN, self.group)
-        return bool(flag.item())
+        rows = self.transport.gather(self._tensor(codes), [size * width for size in self.sizes])
+        return np.concatenate([from_bytes(row.cpu().numpy().tobytes(), name) for row in rows])
 
     def _tensor(self, data: bytes) -> Tensor:
         return torch.from_numpy(np.frombuffer(data, np.uint8).copy()).to(self.device)

@@ -12,7 +12,7 @@ import numpy as np
 
 from lplab.compression.compression_ratio import total_wire_bytes
 from lplab.parallel.learners import Learners
-from lplab.parallel.settings import RunSettings
+from lplab.parallel.run_settings import RunSettings
 from lplab.parallel.worker import final_report, step_report, weights_of
 
 
@@ -67,7 +67,8 @@ class SimulatedRun:
         if self._state is not None:
             learners.load_state_dict(self._state["learners"])
         for step in learners.steps(settings.steps):
-            assert learners.ledger is not None  # the default of keep_ledger
+            # The default of keep_ledger keeps it.
+            assert learners.ledger is not None
             sent = total_wire_bytes(learners.ledger.entries, settings.learners)
             learners.ledger.entries.clear()
             yield step_report(step.number, step.loss, step.payload_bytes, sent, step.skipped)

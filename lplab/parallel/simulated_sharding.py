@@ -14,9 +14,9 @@ from torch import nn
 
 from lplab.checks import check_int
 from lplab.compression.compressor import all_finite
+from lplab.compression.module_layers import trainable_parameters
 from lplab.compression.sharded_weights import LEARNING_RATE, MOMENTUM, ShardedUpdateFormats, ShardedWeights
-from lplab.compression.tensors.layers import trainable_parameters
-from lplab.parallel.gradients import Batch, Loss, learner_seed, sequential_gradients
+from lplab.parallel.learner_gradients import Batch, Loss, learner_seed, sequential_gradients
 from lplab.parallel.sharded_update import check_parameters, flatten, load_flat
 from lplab.training.loop.train_eval_mode import ensure_train_mode
 from lplab.training.loop.trainer import default_loss

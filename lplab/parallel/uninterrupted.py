@@ -17,7 +17,8 @@ def uninterrupted() -> Iterator[None]:
     ...     pass
     """
     before = signal.getsignal(signal.SIGINT)
-    if not callable(before) or threading.current_thread() is not threading.main_thread():  # which alone gets Ctrl-C
+    # The main thread alone gets Ctrl-C.
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
         yield
         return
     waiting: list[Any] = []

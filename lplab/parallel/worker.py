@@ -21,9 +21,9 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from lplab.compression.compression_ratio import total_wire_bytes
-from lplab.parallel.gradients import learner_seed
 from lplab.parallel.hook import HookState, ddp_hook
-from lplab.parallel.settings import RunSettings
+from lplab.parallel.learner_gradients import learner_seed
+from lplab.parallel.run_settings import RunSettings
 from lplab.training.loop.trainer import default_error, default_loss
 
 LINE_PREFIX = "lplab "  # starts each line that is a report
@@ -36,7 +36,8 @@ def main(arguments: list[str]) -> None:
     dist.init_process_group(settings.backend)
     try:
         train(settings)
-        dist.barrier()  # end together: a rank whose peers have closed their connections may be aborted
+        # All ranks end together: one whose peers have closed their connections may be aborted.
+        dist.barrier()
     finally:
         dist.destroy_process_group()
 
@@ -64,7 +65,8 @@ def train(settings: RunSettings) -> None:
 
 def _report_step(state: HookState, step: int, loss: torch.Tensor, applied: bool) -> None:
     """Rank 0 prints the mean loss and the bytes of this step; all ranks take part in the sum."""
-    assert state.ledger is not None  # train() keeps it
+    # train() keeps the log.
+    assert state.ledger is not None
     world, sent = dist.get_world_size(), state.ledger.entries
     numbers = [loss.item(), state.ledger.total(step=step), total_wire_bytes(sent, world)]
     own = torch.tensor(numbers, dtype=torch.float64, device=loss.device)

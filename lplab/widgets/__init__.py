@@ -2,7 +2,8 @@
 
 Nothing here computes: numbers come from `lplab.formats`, figures from `lplab.figures`. `live` holds figures that change
 in place and trainings that draw while they run; `explorers` holds one module for each explorer: its state, whose fields
-declare their controls (`fields`), its figures, its sentence, and the widget (`explorer_base`).
+declare their controls (`fields`), its figures, its sentence, and the widget (`explorer_base`). `mechanisms` holds one
+idea of each lab that moves under the hand and needs no kernel.
 """
 
 from .bit_panel import BitPanel
@@ -31,6 +32,7 @@ from .live.live_learners import LiveLearners, live_learners
 from .live.live_run import LiveRun
 from .live.live_trainers import LiveTrainers, live_trainers
 from .live.loss_scale_training import train_with_scale
+from .mechanisms import Mechanism, MechanismView, mechanism
 from .prediction import GuessOutcome, Prediction
 from .veil import Veil
 
@@ -54,6 +56,8 @@ __all__ = [
     "LiveLearners",
     "LiveRun",
     "LiveTrainers",
+    "Mechanism",
+    "MechanismView",
     "PlaneExplorer",
     "Prediction",
     "RangeExplorer",
@@ -71,6 +75,7 @@ __all__ = [
     "live_residues",
     "live_trainers",
     "live_training",
+    "mechanism",
     "train_with",
     "train_with_scale",
 ]

@@ -5,12 +5,13 @@ import pytest
 
 from lplab import compression as C
 from lplab.compression import lossless
+from lplab.compression.arrays import float_bytes, round_to_wire
 from lplab.compression.compression_ratio import build_up, compression_ratios, entropy_bound, wire_bytes
+from lplab.compression.largest import top_k_indices
 from lplab.compression.lowrank import orthonormal
-from lplab.compression.selection import top_k_indices
 from lplab.compression.wire import adacomp_wire
 from lplab.compression.wire.bits import pack_fields, pack_signs, pack_trits, unpack_fields, unpack_signs, unpack_trits
-from lplab.compression.wire.values import from_bytes, round_to_wire, to_bytes
+from lplab.compression.wire.values import from_bytes
 
 F = np.float32
 
@@ -353,7 +354,7 @@ BAD = {
     "negative step": lambda: C.Context(step=-1),
     "empty layer": lambda: C.LayerInfo("w", (0,)),
     "no positions": lambda: C.LayerInfo("w", (2,), weight_reuse=0),
-    "nobody": lambda: wire_bytes("sum", 1, 0),
+    "nobody": lambda: wire_bytes("all_reduce", 1, 0),
     "more than all": lambda: entropy_bound(1.5),
 }
 
@@ -390,7 +391,7 @@ def test_padding_must_be_empty():
 def test_values_on_the_wire(wire, draw):
     values = np.append(draw(1000), np.array([0, -0.0, 1e-40, 65_504, 1e30], F))
     rounded = round_to_wire(values, wire)
-    payload = to_bytes(rounded, wire)
+    payload = float_bytes(rounded, wire)
     assert (from_bytes(payload, wire, values.size).view(np.int32) == rounded.view(np.int32)).all()
     with pytest.raises(ValueError, match="arrived"):
         from_bytes(payload[:-1], wire, values.size)

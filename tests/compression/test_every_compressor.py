@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lplab import compression as C
-from lplab.compression.exchange import collective_result, payload_bytes, run_in_lockstep
+from lplab.compression.lockstep import LayerRuns, collective_result, payload_bytes, results_here, run_in_lockstep
 
 ALL = {
     "dense": C.Dense(),
@@ -205,7 +205,7 @@ def test_learners_that_disagree_are_told():
     runs = [C.Dense().steps(np.ones(3, np.float32), C.Dense().init((3,)), C.Context(0, 2)),
             C.EFSign().steps(np.ones(3, np.float32), C.EFSign().init((3,)), C.Context(1, 2))]  # fmt: skip
     with pytest.raises(RuntimeError, match="different collectives: AllGather, AllReduce"):
-        run_in_lockstep(runs, C.Context(0, 2))
+        run_in_lockstep([LayerRuns(C.Context(0, 2), runs.__getitem__, 2)], results_here)
 
 
 def test_learners_that_disagree_with_the_leaders_broadcast_are_told():
@@ -213,11 +213,12 @@ def test_learners_that_disagree_with_the_leaders_broadcast_are_told():
     leading = C.ScaleCom(chunk=100)
     for other, message in ((C.Dense(), "AllReduce, Broadcast"), (C.ScaleCom(chunk=100), None)):
         runs = [c.steps(ones, c.init(shape), C.Context(rank, 2)) for rank, c in enumerate((leading, other))]
+        layer = LayerRuns(C.Context(0, 2), runs.__getitem__, 2, leading=range(1))
         if message is None:
-            assert (run_in_lockstep(runs, C.Context(0, 2))[::100] == 1).all()
+            assert (run_in_lockstep([layer], results_here)[0][::100] == 1).all()
         else:
             with pytest.raises(RuntimeError, match=f"different collectives: {message}"):
-                run_in_lockstep(runs, C.Context(0, 2))
+                run_in_lockstep([layer], results_here)
 
 
 def test_one_state_for_each_gradient():

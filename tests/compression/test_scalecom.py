@@ -5,9 +5,8 @@ import pytest
 
 from lplab.compression import Context, Dense, LayerInfo, NotFiniteError, ScaleCom, TopK, TrafficLog, exchange
 from lplab.compression.arrays import BLOCK, add_finite, is_finite
-from lplab.compression.scalecom import chunk_for
-from lplab.compression.selection import largest_per_chunk
-from lplab.compression.wire.scalecom_wire import count_of, decode, encode
+from lplab.compression.largest import largest_per_chunk
+from lplab.compression.scalecom import chunk_for, decode_indices, encode_indices, index_count
 from lplab.formats.paths import kernel_selection
 
 F = np.float32
@@ -88,17 +87,17 @@ def test_what_a_learner_sends_does_not_grow_with_the_learners_but_the_union_of_t
 )
 def test_indices_survive_the_wire(numel, chunk, m, draw):
     indices = largest_per_chunk(draw(numel), chunk, m)
-    payload = encode(indices, chunk)
-    assert indices.size == count_of(numel, chunk, m)
+    payload = encode_indices(indices, chunk)
+    assert indices.size == index_count(numel, chunk, m)
     assert payload.size == ScaleCom(chunk=chunk, m=m).plan((numel,))[0].payload_bytes
-    assert decode(payload, numel, chunk, m).tolist() == indices.tolist()
+    assert decode_indices(payload, numel, chunk, m).tolist() == indices.tolist()
 
 
 @pytest.mark.parametrize(("payload", "m"), [([10, 0], 1), ([0, 5], 1), ([3, 3, 0], 2), ([4, 3, 0], 2)])
 def test_damaged_indices(payload, m):
     """Outside the chunk, outside the last short chunk, twice the same, in the wrong order."""
     with pytest.raises(ValueError, match="damaged"):
-        decode(np.array(payload, np.uint8), 10 + (1 if m == 2 else 5), 10, m)
+        decode_indices(np.array(payload, np.uint8), 10 + (1 if m == 2 else 5), 10, m)
 
 
 def test_ties_take_the_first():

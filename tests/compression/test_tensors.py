@@ -12,8 +12,8 @@ torch = pytest.importorskip("torch")
 from lplab import compression as C  # noqa: E402
 from lplab.compression import arrays  # noqa: E402
 from lplab.compression import tensors as of_tensors  # noqa: E402
-from lplab.compression.exchange import collective_result, payload_bytes, steps_of  # noqa: E402
-from lplab.compression.tensors import has_tensor_steps, operations, tensor_state, tensor_steps  # noqa: E402
+from lplab.compression.lockstep import collective_result, payload_bytes, steps_of  # noqa: E402
+from lplab.compression.tensors import operations, tensor_state, tensor_steps  # noqa: E402
 from tests.compression.test_every_compressor import ALL, SHAPE, SIZES, overflowing  # noqa: E402
 
 CUDA = pytest.param("cuda", marks=pytest.mark.cuda)
@@ -100,6 +100,25 @@ def test_tensors_have_the_bits_of_arrays(name, world, draw):
 def test_tensors_that_are_taken_for_arrays_have_their_bits(name, draw, shared):
     shared.add("cpu")
     compare(ALL[name], several(draw, SHAPE, world=3), "cpu")
+
+
+@pytest.mark.parametrize("name", [name for name, compressor in ALL.items() if compressor.takes_tensors])
+def test_no_gradient_passes_through_the_host(name, draw, monkeypatch):
+    """Except the small factor that PowerSGD makes orthonormal there, and sums that could round either way."""
+    sizes, shape = [], (3, 4000)
+
+    def recorded(to_host):
+        return lambda x, *options: (sizes.append(x.numel()), to_host(x, *options))[1]
+
+    for call in ("cpu", "numpy", "tolist"):
+        monkeypatch.setattr(torch.Tensor, call, recorded(getattr(torch.Tensor, call)))
+    states = [tensor_state(ALL[name], shape, "cpu") for _ in range(2)]
+    monkeypatch.setattr(operations, "product", torch.matmul)  # on a CPU it is numpy's
+    for step in range(2):
+        C.exchange(ALL[name], [torch.from_numpy(draw(shape, seed=rank)) for rank in range(2)], states, step=step)
+        for state in states:
+            state.commit()
+    assert max(sizes, default=0) <= (2 * 3 if name == "powersgd" else 0)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -256,13 +275,16 @@ def test_a_sum_that_could_round_either_way_is_the_references():
     x = torch.tensor([1.0, 2.0**-24])
     asked = []
 
-    def add(array):
-        asked.append(array)
-        return np.float64(7)
+    def add(rows, numbers):
+        asked.append(rows.tolist())
+        return np.full(len(numbers), 7.0)
 
     assert operations._certain(x, torch.Tensor.float, add) == 7 and len(asked) == 1
     assert operations._certain(x * 2, torch.Tensor.float, add) == 7 and len(asked) == 2
     assert operations._certain(torch.ones(1000), torch.Tensor.float, add) == 1000 and len(asked) == 2
+    rows = torch.stack([torch.ones(2), x, torch.zeros(2)])
+    assert operations._certain(rows, torch.Tensor.float, add).tolist() == [2, 7, 0]
+    assert asked[2] == [x.tolist()], "only the uncertain sum is added on the host"
 
 
 @pytest.mark.parametrize("device", ["cpu", CUDA])
@@ -270,6 +292,7 @@ def test_a_sum_that_could_round_either_way_is_the_references():
 def test_the_reference_gives_the_same_when_it_is_asked(name, device, draw, monkeypatch):
     """As if every sum were uncertain."""
     monkeypatch.setattr(operations.torch, "equal", lambda low, high: False)
+    monkeypatch.setattr(operations.Tensor, "ne", lambda low, high: torch.ones_like(low, dtype=torch.bool))
     compare(ALL[name], several(draw, SHAPE, world=2, steps=2), device)
 
 
@@ -331,7 +354,7 @@ def test_a_class_derived_from_a_compressor_runs_on_the_host(draw):
         def _select(self, gradient, state, context):
             return super()._select(2 * gradient, state, context)
 
-    assert has_tensor_steps(C.AdaComp(50)) and not has_tensor_steps(Doubled(50))
+    assert C.AdaComp.takes_tensors and not Doubled.takes_tensors
     compare(Doubled(bin=50), several(draw, SHAPE, world=2), "cpu")
 
 

@@ -15,9 +15,9 @@ from lplab.compression import (
     computed_gradients,
     exchange,
 )
-from lplab.compression.compressor import Compressor, Context
+from lplab.compression.compressor import Context
 from lplab.compression.computed_gradients import ComputedGradients, learners_in_block
-from lplab.compression.exchange import run_in_lockstep, steps_of
+from lplab.compression.lockstep import LayerRuns, results_here, run_in_lockstep, steps_of
 
 COMPRESSORS = [
     Dense(),
@@ -48,7 +48,7 @@ def test_one_call_is_the_generators(compressor, shape, overwrite):
         found = exchange(compressor, gradients(step, shape, learners), one, **options)
         triples = zip(gradients(step, shape, learners), other, contexts, strict=True)
         runs = [steps_of(compressor, gradient, state, context) for gradient, state, context in triples]
-        expected = run_in_lockstep(runs, contexts[0], logs[1])
+        [expected] = run_in_lockstep([LayerRuns(contexts[0], runs.__getitem__, learners)], results_here, logs[1])
         assert found.shape == shape and np.array_equal(found.view(np.int32), expected.view(np.int32))
         for state in (*one, *other):
             state.commit()
@@ -95,7 +95,8 @@ def test_gradients_in_every_form_have_the_bits_of_the_generators(compressor, sha
             compressor, form_of(gradients(step, shape, learners)), one, step=step, layer="w", ledger=logs[0], **options
         )
         triples = zip(gradients(step, shape, learners), other, contexts, strict=True)
-        expected = run_in_lockstep([steps_of(compressor, *triple) for triple in triples], contexts[0], logs[1])
+        runs = [steps_of(compressor, *triple) for triple in triples]
+        [expected] = run_in_lockstep([LayerRuns(contexts[0], runs.__getitem__, learners)], results_here, logs[1])
         assert np.array_equal(found.view(np.int32), expected.view(np.int32))
         for state in (*one, *other):
             state.commit()
@@ -174,6 +175,6 @@ def test_a_subclass_with_steps_of_its_own_runs_them():
             average = yield from super().steps(gradient, state, context)
             return average / 2
 
-    assert Halved.together is Compressor.together
+    assert Dense.takes_stacks and not Halved.takes_stacks
     found = exchange(Halved(), [np.array([x], np.float32) for x in (2, 4)], [Halved().init((1,)) for _ in range(2)])
     assert found.tolist() == [1.5]

@@ -11,7 +11,7 @@ import pytest
 from lplab import widgets
 from lplab.claims import claim_catalogue as claims
 from lplab.compression import Context, ScaleCom, exchange
-from lplab.compression.layer import LayerInfo
+from lplab.compression.layer_info import LayerInfo
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab10 import draw_choice, draw_similarity, sum_of_own_choices
 from lplab.exercises.lab10.leaders_choice import gradients, leaders_choice

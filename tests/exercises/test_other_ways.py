@@ -66,7 +66,7 @@ RIGHT = {
             return scales
     """,
     ("09.1", "a cumulative sum"): """
-        def residues(gradients, symbols, scales):
+        def residuals(gradients, symbols, scales):
             return np.cumsum(gradients - scales[:, None] * symbols, axis=0)
     """,
     ("10.3", "without loops"): """

@@ -13,7 +13,7 @@ from lplab.claims.framework.drawing import Drawing
 from lplab.claims.framework.results import key
 from lplab.claims.framework.store import Stored
 from lplab.figures import verdict_rows
-from lplab.figures.verdict_card import SIGNS, STYLE, WORDS, VerdictCards
+from lplab.figures.verdict_card import SIGNS, STYLE, WORDS, VerdictCards, without_notes
 from lplab.figures.verdict_rows import Axis
 from tests.claims.changed_numbers import changed, where
 
@@ -71,11 +71,12 @@ def test_every_claim_has_a_card_with_its_parts(name, page):
     claim, (html, text) = claims.get(name), page[name]
     verdict = claims.judge(claim, claims.stored(claim))
     plain = " ".join("".join(ElementTree.fromstring(html).itertext()).split())
-    for part in (claim.title, claim.statement, claim.paper, verdict.in_words, claim.experiment, claim.limits):
+    ours = (claim.experiment, claim.limits, claim.ours_on, verdict.badge)
+    for part in (claim.title, claim.statement, claim.paper, claim.theirs_on, verdict.in_words, *ours):
         assert " ".join(part.split()) in plain, part
     for finding in (*verdict.findings, *verdict.explanations):
         assert " ".join(finding.sentence.split()) in plain
-    assert text.startswith(claim.title) and text.endswith(f"Verdict: {verdict.in_words}")
+    assert text.startswith(claim.title) and text.endswith(f"Verdict: {verdict.in_words}: {verdict.badge}")
     assert len(text.split()) <= WORDS and text.count("\n") == 3
 
 
@@ -91,9 +92,11 @@ def test_every_figure_is_well_formed_and_says_its_numbers(name, page):
         )
         return
     results = claims.stored(claim).results(claim)
-    assert len(shown) == len(claim.drawings) >= 1
-    for drawing, figure in zip(claim.drawings, shown, strict=True):
-        rows = drawing.drawn(results)
+    every = [(drawing, drawing.drawn(results)) for drawing in claim.drawings]
+    front = [(drawing, rows) for drawing, all_rows in every if (rows := drawing.in_front(all_rows))]
+    assert 1 <= sum(len(rows) for _, rows in front) <= 4, "at most four rows stand in front"
+    folded = [(drawing, rows) for drawing, rows in every if drawing.front is not None]
+    for (drawing, rows), figure in zip(front + folded, shown, strict=True):
         strips = [element for element in figure.iter("{http://www.w3.org/2000/svg}svg") if element.get("width")]
         assert figure.get("role") == "img" and len(strips) == len(rows)
         for row, strip in zip(rows, strips, strict=True):
@@ -201,6 +204,23 @@ def test_nothing_is_fetched_or_run_and_cards_stay_small(page):
         assert len(html) < 32_000, name  # bytes that a notebook keeps
 
 
+def test_both_sides_have_one_unit_in_front_and_words_of_sources_are_folded(page):
+    for name, (html, _) in page.items():
+        claim = claims.get(name)
+        front, _, folded = html.partition("<details>")
+        if claim.ours_beside:
+            ours = claim.ours_beside(claims.stored(claim).results(claim))
+            assert all(f"<div>{part}</div>" in front for part in ours.split("; ")), ours
+        words = ("second-hand", "recalled", "in pairs", "against it", "one at once")
+        assert not any(word in front.casefold() for word in words), name
+        assert all(part in folded for part in ("They report, and how we know it", "What decides")), name
+
+
+def test_a_note_how_we_know_a_number_is_not_a_number():
+    plain = without_notes("95 % (read), 1.8 % (8 GPUs), 3 (recalled; not checked); 8 bits (figure 2b, read)")
+    assert plain == "95 %, 1.8 % (8 GPUs), 3; 8 bits"
+
+
 def test_published_numbers_are_drawn_where_they_have_the_same_unit(page):
     html, _ = page["rapid_2021"]
     assert "theirs 102–588" in html and "◇" in html
@@ -216,23 +236,23 @@ def test_the_word_follows_the_numbers():
     for numbers, word in ((good, "holds here"), (bad, "does not show here"), (Stored({}), "not measured yet")):
         html, text = card(claim, numbers)
         assert claims.judge(claim, numbers).in_words == word
-        assert f"Verdict: {word}" in text and f"</span> {word}</div>" in html
-        assert not any(f"</span> {other}</div>" in html for other in SIGNS if other != word)
+        assert f"Verdict: {word}" in text and f"</span> {word}</b>" in html
+        assert not any(f"</span> {other}</b>" in html for other in SIGNS if other != word)
     assert "not yet: 4 of 4 measurements are missing" in card(claim, Stored({}))[1]
     assert card(claim, good)[0] != card(claim, bad)[0]
 
 
 @pytest.mark.parametrize(("name", "change", "before", "after"), [
-    ("gupta_2015", where({"rounding": "stochastic"}, test_error=30), "holds here", "does not show here"),
-    ("scalecom_2020_rates", where({"network": "resnet50"}, elements=60), "holds here", "does not show here"),
-    ("rapid_2021", where({}, teras=20), "holds here", "does not show here"),
-    ("wang_2018_training", where({"sums": "chunk 64"}, error=0.01, slope=1.0), "does not show here", "holds here"),
+    ("gupta_2015", where({"rounding": "stochastic"}, test_error=30), "holds here", "holds in part"),
+    ("scalecom_2020_rates", where({"network": "resnet50"}, elements=60), "holds in part", "does not show here"),
+    ("rapid_2021", where({}, teras=20, per_watt=1), "holds in part", "does not show here"),
+    ("micikevicius_2018", where({"scale": 0}, loss=4.0), "holds in part", "holds here"),
 ])  # fmt: skip
 def test_other_numbers_of_a_published_claim_give_another_verdict(name, change, before, after, page):
     claim = claims.get(name)
     html, text = card(claim, changed(claim, change))
-    assert f"</span> {before}</div>" in page[name][0] and f"Verdict: {before}" in page[name][1]
-    assert f"</span> {after}</div>" in html and f"Verdict: {after}" in text
+    assert f"</span> {before}:</b>" in page[name][0] and f"Verdict: {before}:" in page[name][1]
+    assert f"</span> {after}:</b>" in html and f"Verdict: {after}:" in text
 
 
 def test_what_holds_for_the_unit_only_says_so(monkeypatch):
@@ -256,7 +276,7 @@ def test_a_reason_that_the_paper_gives_is_on_the_card(holds, words, mark):
     builder.paper_says_why("Few bits")(lambda results: CheckResult(holds, "Small numbers, it says."))
     claim = builder.build()
     html, text = card(claim, numbers_of(claim, lambda point, value: 9.0))
-    assert text.endswith(f"Verdict: {words}") and f"</span> {words}</div>" in html
+    assert text.endswith(f"Verdict: {words}") and f"</span> {words}</b>" in html
     assert (
         f"<b>What the paper itself foresees:</b><ul><li><i>{mark}:</i> Few bits. Small numbers, it says.</li></ul>"
         in html

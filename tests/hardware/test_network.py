@@ -30,7 +30,7 @@ def test_t28_ring_all_reduce_has_the_steps_and_bytes_of_counting(ranks):
     steps, sent = ring_by_hand(ranks, 1 << 20)
     assert network.steps("ring", ranks) == steps == 2 * (ranks - 1)
     assert math.isclose(network.sent_bytes("ring", ranks, 1 << 20), max(sent))
-    assert math.isclose(wire_bytes("sum", 1 << 20, ranks), max(sent))
+    assert math.isclose(wire_bytes("all_reduce", 1 << 20, ranks), max(sent))
 
 
 @pytest.mark.parametrize("power", range(1, 11))
@@ -101,7 +101,7 @@ def test_nccls_rings_across_nodes_are_slower_to_begin_from_4096_bytes_a_rank_on(
 @pytest.mark.parametrize(("inner", "hop"), [("pcie4", "pci"), ("nvlink3", "nvlink")])
 def test_nccl_hops_inside_a_node_are_those_of_its_link(inner, hop):
     fabric = Fabric("infiniband_hdr", "nccl", devices_per_node=8, inner_link=inner)
-    assert fabric.seconds("sum", 1e3, 16) == nccl_tuner.all_reduce_seconds(2, 8, 1e3, 25e9, inner=hop)
+    assert fabric.seconds("all_reduce", 1e3, 16) == nccl_tuner.all_reduce_seconds(2, 8, 1e3, 25e9, inner=hop)
 
 
 def test_t52_the_preset_of_gtopk():
@@ -158,7 +158,7 @@ def test_logarithms_are_exact(n):
     (lambda: network.steps("ring", 10**400), "the number of devices must be within the range of float64"),
     (lambda: network.sent_bytes("ring", 8, "1MB"), "the bytes of a message must be a number or .*, got '1MB'"),
     (lambda: network.all_gather_seconds(8, "1000", "ideal"), "the bytes of a message must be .*, got '1000'"),
-    (lambda: Fabric("ideal").seconds("sum", None, 8), "the bytes of a message must be a number or .*, got None"),
+    (lambda: Fabric("ideal").seconds("all_reduce", None, 8), "the bytes of a message must be a number or .*, got None"),
     (lambda: Fabric("ideal", devices_per_node="4"), "the number of devices must be a number or .*, got '4'"),
     (lambda: Link(1e-6, 1e9).seconds("1e6"), "the bytes of a message must be a number or .*, got '1e6'"),
     (lambda: Link(1e-6, 1e9).shared("two"), "the ways of a shared link must be a number or .*, got 'two'"),
@@ -175,7 +175,7 @@ def test_logarithms_are_exact(n):
     (lambda: Fabric("ideal", devices_per_node=4), "need inner_link="),
     (lambda: Fabric("ideal", devices_per_node=4, inner_link="ideal").split(6), "6 devices do not fill nodes of 4"),
     (lambda: Fabric("ideal", "rings"), "did you mean ring"),
-    (lambda: Fabric("ideal").seconds("scatter", 1, 2), "allowed: sum, gather"),
+    (lambda: Fabric("ideal").seconds("scatter", 1, 2), "allowed: all_reduce, gather"),
     (lambda: nccl_tuner.all_reduce_seconds(1, 8, 1e9, -1.0), "bus_bytes_per_second must be positive, got -1"),
     (lambda: nccl_tuner.all_reduce_seconds(1, 8, 1e9, "fast"), "bus_bytes_per_second must be a number .*, got 'fast'"),
     (lambda: nccl_tuner.all_reduce_seconds(1, 8, "1GB", 1e9), "the bytes of a message must be a number .*, got '1GB'"),
@@ -223,19 +223,19 @@ def test_nodes_share_their_link_and_ddl_is_the_sum_over_dimensions():
     outer, inner = links.get("infiniband_edr").shared(4), links.get("nvlink1")
     expected = network.all_reduce_seconds("ring", 4, 1e8, inner)
     expected += network.all_reduce_seconds("ring", 64, 1e8 / 4, outer)
-    assert math.isclose(nodes.seconds("sum", 1e8, 256), expected)
+    assert math.isclose(nodes.seconds("all_reduce", 1e8, 256), expected)
     scattered = nodes.seconds("reduce_scatter", 1e8, 256) + nodes.seconds("all_gather", 1e8, 256)
     assert math.isclose(scattered, expected)
 
 
 def test_a_gather_grows_with_the_devices_and_a_sum_does_not():
     fabric = Fabric(Link(0.0, 1e9), "ring")
-    sums, gathers = (fabric.seconds(kind, 1e6, np.array([64, 512])) for kind in ("sum", "gather"))
+    sums, gathers = (fabric.seconds(kind, 1e6, np.array([64, 512])) for kind in ("all_reduce", "gather"))
     assert sums[1] / sums[0] < 1.02 and math.isclose(gathers[1] / gathers[0], 511 / 63)
 
 
 @pytest.mark.parametrize("name", [*network.names(), "nccl"])
-@pytest.mark.parametrize("kind", ["sum", "gather"])
+@pytest.mark.parametrize("kind", ["all_reduce", "gather"])
 def test_an_algorithm_may_be_spelled_with_capitals_and_dashes(name, kind):
     own, other = (Fabric("nvlink3", word).seconds(kind, 1e6, 6) for word in (name, name.upper().replace("_", "-")))
     assert own == other
@@ -249,6 +249,6 @@ def test_nccls_names_may_be_spelled_with_capitals():
 
 def test_a_parameter_server_is_a_bottleneck_and_shards_are_not():
     one, many = (Fabric(Link(0.0, 1e9), name) for name in ("parameter_server", "sharded_server"))
-    assert math.isclose(one.seconds("sum", 1e6, 100), 2 * 100 * 1e6 / 1e9)
-    assert math.isclose(many.seconds("sum", 1e6, 100), 2 * 1e6 / 1e9)
+    assert math.isclose(one.seconds("all_reduce", 1e6, 100), 2 * 100 * 1e6 / 1e9)
+    assert math.isclose(many.seconds("all_reduce", 1e6, 100), 2 * 1e6 / 1e9)
     assert one.seconds("gather", 1e3, 100) > 50 * many.seconds("gather", 1e3, 100)

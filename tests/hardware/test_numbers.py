@@ -76,7 +76,7 @@ CALLS = {  # a function, its arguments, the arguments that are numbers, and whet
     "link": (Link, {"latency_seconds": 1e-6, "bytes_per_second": 1e9}, "latency_seconds", True),
     "message on a link": (lambda bytes: Link(1e-6, 1e9).seconds(bytes), {"bytes": 1}, "", True),
     "shared": (lambda ways: Link(1e-6, 1e9).shared(ways), {"ways": 2}, "", True),
-    "fabric": (lambda **given: Fabric("ideal").seconds("sum", given["bytes"], given["devices"],
+    "fabric": (lambda **given: Fabric("ideal").seconds("all_reduce", given["bytes"], given["devices"],
                                                        given["reduce_seconds_per_byte"]),
                {"bytes": 1e6, "devices": 8, "reduce_seconds_per_byte": 0.0}, "", True),
     "scatter": (lambda **given: network.reduce_scatter_seconds(8, 1e6, "ideal", **given),

@@ -26,7 +26,7 @@ def ranks(tmp_path_factory):
 def real_run(tmp_path_factory):
     """A run by two processes, started by torchrun as a user does it, and what it reported."""
     from lplab.parallel.launch import DistributedRun
-    from lplab.parallel.settings import RunSettings
+    from lplab.parallel.run_settings import RunSettings
 
     file = tmp_path_factory.mktemp("run") / "weights.npz"
     run = DistributedRun(RunSettings("mlp", "scalecom:chunk=112,beta=0.3", learners=2, steps=4, save=str(file)))

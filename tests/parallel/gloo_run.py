@@ -7,7 +7,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from lplab.compression import AdaComp, Dense, ScaleCom, SignSGD
 from lplab.parallel import ddp_hook, shards
-from lplab.parallel.gradients import learner_seed
+from lplab.parallel.learner_gradients import learner_seed
 from lplab.training.loop.trainer import default_loss
 
 STEPS, BATCH = 5, 12

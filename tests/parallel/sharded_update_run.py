@@ -6,7 +6,7 @@ from torch import nn
 
 from lplab.compression.sharded_weights import ShardedUpdateFormats
 from lplab.parallel import ShardedWeightUpdate, shards
-from lplab.parallel.gradients import learner_seed
+from lplab.parallel.learner_gradients import learner_seed
 from lplab.training.loop.trainer import default_loss
 
 STEPS, BATCH = 6, 12

@@ -10,7 +10,7 @@ from torch import nn  # noqa: E402
 
 from lplab.compression import AdaComp, Dense, ScaleCom, computed_gradients  # noqa: E402
 from lplab.parallel import Learners  # noqa: E402
-from lplab.parallel.gradients import GradientProducts, batched_gradients  # noqa: E402
+from lplab.parallel.learner_gradients import GradientProducts, batched_gradients  # noqa: E402
 from lplab.parallel.uninterrupted import uninterrupted  # noqa: E402
 from lplab.training.loop.trainer import default_loss  # noqa: E402
 

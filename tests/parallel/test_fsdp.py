@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.distributed.fsdp import FSDPModule  # noqa: E402
 
-from lplab.compression import LayerInfo, catalogue, exchange  # noqa: E402
+from lplab.compression import LayerInfo, compressor_catalogue, exchange  # noqa: E402
 from lplab.compression.sharded_weights import LEARNING_RATE, MOMENTUM, ShardedUpdateFormats  # noqa: E402
 from lplab.parallel import SimulatedShardedTraining  # noqa: E402
 from lplab.parallel.fsdp import FSDPHook, broadcast_from_first  # noqa: E402
@@ -56,7 +56,7 @@ def by_hand(world, skip=None):
                 key = (name, part)
                 if key not in states:
                     info = LayerInfo(name, means[0].shape, "dense" if means[0].ndim > 1 else "small")
-                    compressors[key] = catalogue.get(fsdp_run.COMPRESSOR).for_layer(info)
+                    compressors[key] = compressor_catalogue.get(fsdp_run.COMPRESSOR).for_layer(info)
                     states[key] = [compressors[key].init(means[0].shape) for _ in range(replicas)]
                 averages.append(exchange(compressors[key], means, states[key], step=number, layer=name))
                 for state in states[key]:

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from lplab.compression import catalogue  # noqa: E402
+from lplab.compression import compressor_catalogue  # noqa: E402
 from lplab.parallel import Learners  # noqa: E402
 from lplab.training.loop.trainer import default_loss  # noqa: E402
 from tests.parallel import checkpoint_run, gloo_run, lost_rank_run, overlap_run  # noqa: E402
@@ -98,7 +98,7 @@ def test_strides_and_what_overflows_change_no_bit(name, world, ranks):
         overlap_run.Products(strided=False),
         lambda output, _: output,
         lambda step, rank: (overlap_run.gradients(step, rank, world), None),
-        catalogue.get(name),
+        compressor_catalogue.get(name),
         world,
     )
     skipped = [step.skipped for step in learners.steps(6)]

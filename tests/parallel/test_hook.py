@@ -16,10 +16,10 @@ import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-from lplab.compression import DGC, AdaComp, Dense, NotFiniteError, PowerSGD, ScaleCom, catalogue  # noqa: E402
+from lplab.compression import DGC, AdaComp, Dense, NotFiniteError, PowerSGD, ScaleCom, compressor_catalogue  # noqa: E402
 from lplab.compression.compression_ratio import total_wire_bytes  # noqa: E402
 from lplab.compression.compressor import AllReduce  # noqa: E402
-from lplab.parallel import HookState, Learners, collectives, ddp_hook, merge_ranks  # noqa: E402
+from lplab.parallel import HookState, Learners, ddp_hook, merge_ranks, process_group  # noqa: E402
 from lplab.parallel.bucket_queue import BucketQueue  # noqa: E402
 
 if not dist.is_gloo_available():
@@ -116,7 +116,7 @@ def test_a_compressor_by_its_name():
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("text", [name for name in catalogue.names() if name != "powersgd"])
+@pytest.mark.parametrize("text", [name for name in compressor_catalogue.names() if name != "powersgd"])
 def test_a_gpu_has_the_bits_of_the_cpu(text):
     """From the same gradients: the hook's averages and residuals, over gloo."""
     averages, states = [], []
@@ -144,10 +144,10 @@ def test_a_checkpoint_without_the_hook_is_named(tmp_path):
         hook.checkpoint(tmp_path / "model")
 
 
-@pytest.mark.parametrize("text", [*catalogue.names(), "dense:wire=fp16", "dense:wire=bf16"])
+@pytest.mark.parametrize("text", [*compressor_catalogue.names(), "dense:wire=fp16", "dense:wire=bf16"])
 def test_every_compressor_runs_over_gloo_on_a_cpu(text):
     """Elsewhere some need a GPU, bfloat16 is refused on CPUs, and 8-bit hooks fail inside the future."""
-    compressor = catalogue.get(text)
+    compressor = compressor_catalogue.get(text)
     _, weight, made, _ = trained(compressor, steps=3)
     torch.manual_seed(0)
     mse = nn.functional.mse_loss
@@ -159,10 +159,10 @@ def test_every_compressor_runs_over_gloo_on_a_cpu(text):
 def test_sums_of_several_layers_and_formats_are_two_all_reduces(monkeypatch):
     """One for each format; each layer receives its part."""
     sums = []
-    monkeypatch.setattr(collectives.dist, "all_reduce", lambda values, group=None: sums.append(values.mul_(4)))
+    monkeypatch.setattr(process_group.dist, "all_reduce", lambda values, group=None: sums.append(values.mul_(4)))
     sizes, wires = (2, 3, 1), ("fp32", "fp16", "fp32")
     requests = [AllReduce(np.full(n, n, np.float32), wire) for n, wire in zip(sizes, wires, strict=True)]
-    totals = collectives.ProcessGroupTransport().perform(requests)
+    totals = process_group.ProcessGroupTransport().perform(requests)
     assert [total.tolist() for total in totals] == [[8.0] * 2, [12.0] * 3, [4.0]] and len(sums) == 2
     assert all((request.values == len(request.values)).all() for request in requests), "as they were"
 
@@ -173,14 +173,14 @@ def test_a_sum_that_half_precision_cannot_hold_skips_the_step_and_says_so(scaled
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0) if scaled else None
     model = DistributedDataParallel(nn.Linear(40, 32))
     hook, optimizer = ddp_hook(model, "dense:wire=fp16", scaler=scaler), torch.optim.SGD(model.parameters(), lr=0.1)
-    before, all_reduce = model.module.weight.detach().clone(), collectives.dist.all_reduce
+    before, all_reduce = model.module.weight.detach().clone(), process_group.dist.all_reduce
 
     def four_ranks(values, *arguments, **options):
         all_reduce(values, *arguments, **options)
         if values.dtype == torch.float16:
             values.mul_(4)
 
-    monkeypatch.setattr(collectives.dist, "all_reduce", four_ranks)
+    monkeypatch.setattr(process_group.dist, "all_reduce", four_ranks)
     for size in (1.0, 4e4):
         optimizer.zero_grad()
         loss = (model(torch.ones(1, 40)) * size).sum()
@@ -194,9 +194,9 @@ def test_a_sum_that_half_precision_cannot_hold_skips_the_step_and_says_so(scaled
 
 
 def test_float32_holds_the_sum_that_half_precision_cannot(monkeypatch):
-    monkeypatch.setattr(collectives.dist, "all_reduce", lambda values, group=None: values.mul_(4))
+    monkeypatch.setattr(process_group.dist, "all_reduce", lambda values, group=None: values.mul_(4))
     request = AllReduce(np.array([4e4, -4e4, 1.0], np.float32))
-    (total,) = collectives.ProcessGroupTransport().perform([request])
+    (total,) = process_group.ProcessGroupTransport().perform([request])
     assert total.tolist() == [160_000.0, -160_000.0, 4.0]
 
 
@@ -237,7 +237,7 @@ def test_a_hook_leaves_the_groups_of_others_alone_and_keeps_their_timeout():
     dist.destroy_process_group()
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1, timeout=timedelta(seconds=77))
     for group in (None, dist.group.WORLD, dist.new_group([0], timeout=timedelta(seconds=77))):
-        own = collectives.own_group(group)
+        own = process_group.own_group(group)
         assert own is not (group or dist.group.WORLD) and dist.get_process_group_ranks(own) == [0]
         assert own._get_backend(torch.device("cpu")).options._timeout == timedelta(seconds=77)
 
@@ -450,7 +450,7 @@ def test_a_checkpoint_of_a_strided_parameter_serves_the_simulator():
         return torch.randn(40, 50, generator=torch.Generator().manual_seed(step)), None
 
     model = Products(torch.zeros(40, 50))
-    simulated = Learners(model, lambda output, _: output, batches, catalogue.get("topk:density=0.1"), 1)
+    simulated = Learners(model, lambda output, _: output, batches, compressor_catalogue.get("topk:density=0.1"), 1)
     simulated.load_state_dict(simulated.state_dict() | {"memories": [saved], "step": saved["step"]})
     simulated.one_step()
     assert torch.equal(model.weight.grad, on)
@@ -531,14 +531,14 @@ def test_sums_are_all_reduced_unless_the_simulators_bits_are_asked_for():
 
 def test_messages_over_nccl_are_on_the_device_of_the_model_not_the_current_one(monkeypatch):
     """The current device is 0 in a script that forgets to set it: all ranks of a machine would share one GPU."""
-    monkeypatch.setattr(collectives.dist, "get_backend_config", lambda group=None: "cpu:gloo,cuda:nccl")
-    monkeypatch.setattr(collectives.dist, "get_backend", lambda group=None: "nccl")
+    monkeypatch.setattr(process_group.dist, "get_backend_config", lambda group=None: "cpu:gloo,cuda:nccl")
+    monkeypatch.setattr(process_group.dist, "get_backend", lambda group=None: "nccl")
     second, cpu = torch.device("cuda", 1), torch.device("cpu")
-    assert collectives.ProcessGroupTransport(device=second).device == second
-    assert collectives.ProcessGroupTransport(device=cpu).device == cpu
+    assert process_group.ProcessGroupTransport(device=second).device == second
+    assert process_group.ProcessGroupTransport(device=cpu).device == cpu
     assert small(overlap=False)[1].transport.device == cpu, "where the model is"
-    monkeypatch.setattr(collectives.dist, "get_backend_config", lambda group=None: "cuda:gloo")
-    assert collectives.ProcessGroupTransport(device=second).device == cpu
+    monkeypatch.setattr(process_group.dist, "get_backend_config", lambda group=None: "cuda:gloo")
+    assert process_group.ProcessGroupTransport(device=second).device == cpu
 
 
 @pytest.mark.parametrize("overlap", [True, False])
@@ -628,7 +628,7 @@ def test_a_closed_hook_has_no_thread_and_no_group():
 
 
 def test_the_traffic_log_keeps_recent_entries_and_the_sum_of_all(monkeypatch):
-    monkeypatch.setattr("lplab.parallel.averages.KEPT_ENTRIES", 6)  # two steps: indices, values, and a bias
+    monkeypatch.setattr("lplab.parallel.process_group.KEPT_ENTRIES", 6)  # two steps: indices, values, and a bias
     model, hook, optimizer = small()
     for _ in range(10):
         optimizer.zero_grad()

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from lplab.parallel import launch, worker  # noqa: E402
 from lplab.parallel.launch import DistributedError, DistributedRun  # noqa: E402
 from lplab.parallel.learners import Learners  # noqa: E402
-from lplab.parallel.settings import RunSettings  # noqa: E402
+from lplab.parallel.run_settings import RunSettings  # noqa: E402
 from lplab.parallel.worker import fingerprint  # noqa: E402
 from lplab.training.loop.trainer import default_loss  # noqa: E402
 from tests.parallel.ranks import light_command  # noqa: E402

@@ -19,7 +19,7 @@ from lplab.compression import (  # noqa: E402
     TopK,
 )
 from lplab.parallel import (  # noqa: E402
-    ErrorFeedbackState,
+    CompressorStates,
     Learners,
     cosine_distance,
     hamming_distance,
@@ -28,7 +28,7 @@ from lplab.parallel import (  # noqa: E402
     shards,
     simulate_learners,
 )
-from lplab.parallel.gradients import batched_gradients, sequential_gradients  # noqa: E402
+from lplab.parallel.learner_gradients import batched_gradients, sequential_gradients  # noqa: E402
 from lplab.training.loop.trainer import default_loss  # noqa: E402
 from tests.kinds import one_in_three, slow  # noqa: E402
 
@@ -400,16 +400,16 @@ def test_a_batch_is_divided_among_one_learner_or_more():
 
 def test_memories_check_checkpoints():
     infos = {"w": LayerInfo("w", (40, 40))}
-    saved = ErrorFeedbackState(ScaleCom(chunk=20), infos).state_dict()
+    saved = CompressorStates(ScaleCom(chunk=20), infos).state_dict()
     with pytest.raises(ValueError, match="compresses by"):
-        ErrorFeedbackState(ScaleCom(chunk=25), infos).load_state_dict(saved)
+        CompressorStates(ScaleCom(chunk=25), infos).load_state_dict(saved)
     with pytest.raises(ValueError, match="the layers"):
-        ErrorFeedbackState(ScaleCom(chunk=20), {"v": LayerInfo("v", (40, 40))}).load_state_dict(saved)
+        CompressorStates(ScaleCom(chunk=20), {"v": LayerInfo("v", (40, 40))}).load_state_dict(saved)
 
 
 def test_the_mean_of_the_residuals():
     infos = {"w": LayerInfo("w", (40, 40))}
-    states = [ErrorFeedbackState(ScaleCom(chunk=20), infos) for _ in range(3)]
+    states = [CompressorStates(ScaleCom(chunk=20), infos) for _ in range(3)]
     for i, state in enumerate(states):
         state.states["w"].load({"residual": np.full(1600, i, np.float32)})
     assert (merge_ranks([m.state_dict() for m in states])["layers"]["w"]["residual"] == 1).all()

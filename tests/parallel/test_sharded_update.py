@@ -198,11 +198,6 @@ def test_float32_weights_are_rebuilt_too():
     assert (owner.sent == round_to_format(weights, "hfp8_forward")).all() and (owner.sent != weights).mean() > 0.99
 
 
-def test_memory_of_owners_shrinks_with_their_number():
-    assert [ShardedUpdateFormats().owner_bytes(1000, n) for n in (1, 4)] == [4000, 1000]
-    assert ShardedUpdateFormats(residual=None).owner_bytes(1000, 4) == 500
-
-
 @pytest.mark.parametrize(("weights", "learners"), [(10, 3), (2, 5), (0, 2), (7, 7)])
 def test_shares_cover_all_weights(weights, learners):
     sizes = shard_sizes(weights, learners)

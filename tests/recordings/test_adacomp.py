@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lplab.compression import AdaComp, compression_ratio, selection
+from lplab.compression import AdaComp, adacomp, compression_ratio
 from lplab.compression.wire import adacomp_wire
 from lplab.parallel.instrumented_adacomp import LayerSample
 from lplab.recordings.adacomp_runs import adacomp_recording, bin_size
@@ -66,7 +66,7 @@ def test_the_first_steps_can_be_made_again():
 def test_what_is_sent_is_what_the_compressor_sends():
     rng = np.random.default_rng(8)
     residue, gradient = rng.normal(size=(2, 700)).astype(np.float32)
-    found = selection.adacomp_select_arrays(residue, gradient, AdaComp(50), 50)
+    found = adacomp.adacomp_select_arrays(residue, gradient, AdaComp(50), 50)
     window = script("record_adacomp").window(LayerSample(residue, gradient, found, empty_bins=0), 50)
     sent = np.unpackbits(window["sent"], count=500).astype(bool)
     assert np.flatnonzero(sent).tolist() == [i for i in found.indices.tolist() if i < 500]

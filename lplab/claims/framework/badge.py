@@ -37,7 +37,7 @@ class BadgeClause:
         refuted = any(not (found[check].holds or found[check].undecided) for check in self.checks)
         words = self.fails if refuted else self.holds
         said = words if isinstance(words, str) else words(results)
-        return said if refuted or self.is_met(found) else f"{UNDECIDED}: {said}"
+        return said if refuted or self.is_met(found) else f"{said} ({UNDECIDED})"
 
 
 def badge_text(clauses: tuple[BadgeClause, ...], found: Mapping[Check, CheckResult], results: Results) -> str:

@@ -73,6 +73,7 @@ class ClaimBuilder:
     badge: list[BadgeClause] = field(init=False, default_factory=list)
     theirs_on: str = field(init=False, default="")
     ours_on: str = field(init=False, default="")
+    ours_beside: Callable[[Results], str] | None = field(init=False, default=None)
     measure: Callable[[Point, int], Numbers] | None = field(init=False, default=None)
     measured: Callable[[Results], str] | None = field(init=False, default=None)
 
@@ -149,7 +150,14 @@ class ClaimBuilder:
         """Add numbers to the small figure of the claim; the arguments are those of :class:`~lplab.claims.Drawing`."""
         self.drawings.append(Drawing(unit, rows, theirs or {}, log, axis, statistic, over))
 
-    def compared(self, *, theirs_on: str, ours_on: str, rows: Sequence[Mapping[str, str]] | None = None) -> None:
+    def compared(
+        self,
+        *,
+        theirs_on: str,
+        ours_on: str,
+        rows: Sequence[Mapping[str, str]] | None = None,
+        ours: Callable[[Results], str] | None = None,
+    ) -> None:
         """Say what stands in front of the card, after the figures were added.
 
         Args:
@@ -157,8 +165,9 @@ class ClaimBuilder:
             ours_on: those of our numbers.
             rows: for each figure, which rows stand in front and under which plain label; a figure without rows is
                 folded, and so are all figures after the last of these. By default all rows stand in front.
+            ours: our numbers in the unit of the published ones, where the rows have another unit.
         """
-        self.theirs_on, self.ours_on = theirs_on, ours_on
+        self.theirs_on, self.ours_on, self.ours_beside = theirs_on, ours_on, ours
         if rows is not None:
             fronts = [*rows, *[{}] * (len(self.drawings) - len(rows))]
             self.drawings = [replace(each, front=front) for each, front in zip(self.drawings, fronts, strict=True)]

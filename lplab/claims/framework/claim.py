@@ -48,6 +48,8 @@ class Claim:
         badge: what was found, in a few clauses; each criterion belongs to one of them.
         theirs_on: network and data set of the paper's numbers, in a few words.
         ours_on: network and data set of our numbers.
+        ours_beside: function of the results that returns our numbers in the unit of the published ones, for the card,
+            where its rows have another unit.
 
     Raises:
         ValueError: parts that are missing or contradict each other.
@@ -79,6 +81,7 @@ class Claim:
     badge: tuple[BadgeClause, ...] = field(repr=False, default=())
     theirs_on: str = ""
     ours_on: str = ""
+    ours_beside: Callable[[Results], str] | None = field(repr=False, default=None)
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.id):

@@ -89,7 +89,7 @@ class Counted:
     def numbers(self, bin: int) -> dict[str, float]:
         """The four compression ratios against float32, elements a bin and the share of empty bins."""
         wire = sum(wire_bytes("gather", size, LEARNERS) for size in self.longest.values())
-        dense = sum(wire_bytes("sum", 4 * self.infos[layer].numel, LEARNERS) for _, layer in self.longest)
+        dense = sum(wire_bytes("all_reduce", 4 * self.infos[layer].numel, LEARNERS) for _, layer in self.longest)
         values = {
             "sent_per_bin": self.sent / self.bins,
             "empty": self.empty / self.bins,

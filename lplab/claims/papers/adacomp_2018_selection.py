@@ -118,7 +118,7 @@ def measure(point: Point, seed: int, steps: int = STEPS) -> Numbers:
 
 def _own_gradient(learners: Any) -> np.ndarray:
     """The gradient of rank 0 at the next step."""
-    from lplab.parallel.gradients import sequential_gradients
+    from lplab.parallel.learner_gradients import sequential_gradients
 
     values = sequential_gradients(learners.model, learners.loss, [learners.batches(learners.step, 0)], [0])
     gradient: np.ndarray = values.gradients[LAYER].numpy()

@@ -166,8 +166,8 @@ claim.compared(
 )
 claim.found(
     within_three_points,
-    holds=lambda results: f"{_on_256(results, 2):.1f} %, theirs 95",
-    fails=lambda results: f"{_on_256(results, 2):.1f} %, theirs 95",
+    holds=lambda results: f"{_on_256(results, 2):.1f} %, within three points of their 95",
+    fails=lambda results: f"{_on_256(results, 2):.1f} %, not within three points of their 95",
 )
 claim.found(sixteen_days_become_seven_hours, holds="16 days become 7 hours", fails="16 days do not become 7 hours")
 claim.found(better_than_halving_doubling, holds="more than Facebook's", fails="not more than Facebook's")

@@ -215,12 +215,10 @@ claim.compared(
 claim.found(
     ten_from_32_to_8,
     seven_times_the_density,
-    holds="as an area the square holds",
-    fails="as an area the square does not hold",
+    holds="true of an area",
+    fails="not true of an area",
 )
-claim.found(
-    four_from_8_to_4, holds="so does one chip's peak from 8 to 4 bits", fails="no peak follows it from 8 to 4 bits"
-)
+claim.found(four_from_8_to_4, holds="of one chip's peak from 8 to 4 bits", fails="of no chip's peak from 8 to 4 bits")
 claim.found(
     peaks_of_gpus_are_linear, holds="peaks of GPUs double", fails="peaks of GPUs do not just double", limits=True
 )

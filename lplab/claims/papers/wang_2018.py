@@ -196,7 +196,7 @@ claim.found(
     holds="without chunks the sum stops at 4,096",
     fails="without chunks the sum does not stop at 4,096",
 )
-claim.found(holds_from_32, holds="chunks of 32 to 256 hold", fails="chunks of 32 to 256 do not all follow it")
+claim.found(holds_from_32, holds="chunks of 32 to 256 follow it", fails="chunks of 32 to 256 do not all follow it")
 claim.found(stochastic_follows, holds="so does stochastic rounding", fails="stochastic rounding does not follow it")
 
 WANG_2018 = claim.build()

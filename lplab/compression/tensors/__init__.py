@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from lplab.compression.compressor import Compressor, Context, Steps
-from lplab.compression.state import LayerState
+from lplab.compression.layer_state import LayerState
 from lplab.compression.tensors.operations import dtype_name, from_host
 
 SHARED = {"cpu"}  # devices whose tensors are arrays without a copy
@@ -32,16 +32,6 @@ def tensor_state(compressor: Compressor, shape: Sequence[int], device: Any) -> L
     return LayerState(
         shape, **{name: from_host(array, like) for name, array in compressor.init(shape).arrays().items()}
     )
-
-
-def has_tensor_steps(compressor: Compressor) -> bool:
-    """Whether the steps of a compressor take tensors, so that its gradient stays on the device.
-
-    >>> from lplab.compression import Lossless, TopK
-    >>> has_tensor_steps(TopK()), has_tensor_steps(Lossless())
-    (True, False)
-    """
-    return bool(vars(type(compressor)).get("takes_tensors"))
 
 
 def tensor_steps(compressor: Compressor, gradient: Tensor, state: LayerState, context: Context) -> Steps:
@@ -63,7 +53,7 @@ def tensor_steps(compressor: Compressor, gradient: Tensor, state: LayerState, co
         ValueError: (when it runs) another shape than the state's, or another dtype.
         NotFiniteError: (when it runs) a value that is not finite.
     """
-    if not has_tensor_steps(compressor):
+    if not compressor.takes_tensors:
         return _on_host(compressor, gradient, state, context)
     if gradient.device.type in SHARED:
         return _on_shared_memory(compressor, gradient, state, context)
@@ -80,7 +70,8 @@ def _on_host(compressor: Compressor, gradient: Tensor, state: LayerState, contex
 
 def _on_shared_memory(compressor: Compressor, gradient: Tensor, state: LayerState, context: Context) -> Steps:
     """The generator for arrays that are the memory of the gradient and of the state."""
-    if gradient.dtype != torch.float32:  # numpy has not every type of PyTorch
+    # numpy has not every type of PyTorch.
+    if gradient.dtype != torch.float32:
         raise ValueError(f"the gradient must be float32, got {dtype_name(gradient)}")
     return torch.from_numpy((yield from compressor.steps(gradient.detach().numpy(), _SharedState(state), context)))
 

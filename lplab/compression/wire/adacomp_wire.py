@@ -49,11 +49,6 @@ class Message:
         """The values sent: ±S, float32."""
         return arrays.of(self.negative).where(self.negative, -self.scale, self.scale)
 
-    @property
-    def sent_counts(self) -> SentCounts:
-        """For :meth:`~lplab.compression.adacomp.AdaComp.plan`."""
-        return SentCounts(len(self.indices), self.empty_bins)
-
 
 def code_type(bin: int) -> np.dtype:
     """uint8 for bins of up to 63 elements, else little-endian uint16.
@@ -90,10 +85,12 @@ def encode(scale: Any, indices: Any, negative: Any, numel: int, bin: int) -> Any
     of_bin = indices // bin
     last = xp.ones_like(negative)
     last[:-1] = of_bin[1:] != of_bin[:-1]
-    codes = xp.narrow(indices - of_bin * bin, width) << 2  # in the type of the message: less memory is moved
+    # In the type of the message less memory is moved.
+    codes = xp.narrow(indices - of_bin * bin, width) << 2
     codes |= xp.cast(last, "uint8") << 1 | negative
     empty = xp.nonzero(xp.bincount(of_bin, -(-numel // bin)) == 0)
-    if len(empty):  # an empty bin's code precedes those of the next bin
+    # The code of an empty bin precedes those of the next bin.
+    if len(empty):
         codes = xp.insert(codes, xp.searchsorted(of_bin, empty), empty_code(bin))
     return xp.concatenate([xp.float_bytes(scale), xp.unsigned_bytes(codes, width)])
 

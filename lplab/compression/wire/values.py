@@ -29,28 +29,8 @@ def bytes_per_value(wire: str) -> int:
     return BYTES_PER_VALUE[check_wire(wire)]
 
 
-def round_to_wire(values: Any, wire: str) -> Any:
-    """The float32 values that arrive: rounded to nearest even, and clipped to the largest number of the format.
-
-    >>> import numpy as np
-    >>> round_to_wire(np.array([1.001, 1e6], np.float32), "fp16").tolist()
-    [1.0009765625, 65504.0]
-    """
-    return values if check_wire(wire) == "fp32" else arrays.of(values).round_to_wire(values, wire)
-
-
-def to_bytes(values: Any, wire: str) -> Any:
-    """Values that :func:`round_to_wire` returned, as uint8.
-
-    >>> import numpy as np
-    >>> to_bytes(np.array([1.0], np.float32), "bf16").tolist()
-    [128, 63]
-    """
-    return arrays.of(values).float_bytes(values, check_wire(wire))
-
-
 def from_bytes(payload: Any, wire: str, count: int) -> Any:
-    """The inverse of :func:`to_bytes`, float32.
+    """The values of a message, float32: the inverse of ``float_bytes`` of :mod:`lplab.compression.arrays`.
 
     Raises:
         ValueError: the length is not that of ``count`` values.
@@ -75,8 +55,8 @@ def scales(payload: Any, count: int, signed: bool = True) -> Any:
     if len(payload) < 4 * count:
         raise ValueError(f"this message begins with {4 * count} bytes of float32; only {len(payload)} arrived")
     xp = arrays.of(payload)
-    found = xp.floats(payload[: 4 * count])
-    if not (xp.isfinite(found) & (signed | (found >= 0))).all():
+    values = xp.floats(payload[: 4 * count])
+    if not (xp.isfinite(values) & (signed | (values >= 0))).all():
         what = "a scale is not finite" if signed else "a scale is negative or not finite"
         raise ValueError(f"this message is damaged: {what}")
-    return found
+    return values

@@ -28,6 +28,7 @@ OPEN = (  # their solutions stay: figures, reasons or other checks call them wit
 )  # fmt: skip
 PAGES = ("glossary", "capstone", "claims", "clusters", "compress_training", "learners", "numbers")  # labs lead to these
 BESIDE = ("start.py", "pyproject.toml", "constraints.txt", "LICENSE", *(f"docs/{name}.md" for name in PAGES))
+ROOT = Path(lplab.__file__).parents[1]  # of a checkout
 README = """# {title}
 
 {who}
@@ -53,19 +54,11 @@ def write_edition(
         ValueError: there is no such lab, the folder holds something, or this is no checkout with the labs in it.
         OSError: a file cannot be read or written.
     """
-    root, due = Path(lplab.__file__).parents[1], due or {}
-    if not labs:
-        raise ValueError("an edition needs its labs, such as --lab 01")
-    for lab in (*labs, *due):
-        exercise_catalogue.of_lab(lab)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"{folder} is there already; name a new folder")
-    notebooks = [path for lab in sorted(set(labs)) for path in sorted((root / "labs").glob(f"{lab}_*.ipynb"))]
-    if not notebooks:
-        raise ValueError("an edition is made from a checkout of lplab, with its folder labs")
+    due = due or {}
+    notebooks = lab_files(folder, labs, due)
     exercises = [exercise_catalogue.get(name) for name in exercise_catalogue.names() if name not in OPEN]
     changed = _without_solutions(exercises)
-    _copy(root, folder, changed)
+    _copy(ROOT, folder, changed)
     (folder / "lplab" / "exercises" / "withheld").mkdir()
     for exercise in exercises:
         _write_results(folder / "lplab" / "exercises" / "withheld", exercise)
@@ -74,7 +67,7 @@ def write_edition(
     for path in notebooks:
         notebook = json.loads(path.read_text("utf-8"))
         day = due.get(path.name[:2])
-        title = _sign(notebook, instructor, day)
+        title = sign(notebook, instructor, day)
         text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
         (folder / "labs" / path.name).write_text(text, encoding="utf-8", newline="")
         lines.append(f"- [{title}](labs/{path.name})" + (f", to be handed in by {day.isoformat()}" if day else ""))
@@ -110,7 +103,21 @@ def _write_results(folder: Path, exercise: Exercise) -> None:
     write_results(folder, exercise.id, {name: list(zip(calls, values, strict=True)) for name, values in table.items()})
 
 
-def _sign(notebook: dict, instructor: str, day: date | None) -> str:
+def lab_files(folder: Path, labs: Sequence[str], due: Mapping[str, date]) -> list[Path]:
+    """The notebooks of an edition that can be written into ``folder``; the errors of :func:`write_edition`."""
+    if not labs:
+        raise ValueError("an edition needs its labs, such as --lab 01")
+    for lab in (*labs, *due):
+        exercise_catalogue.of_lab(lab)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"{folder} is there already; name a new folder")
+    notebooks = [path for lab in sorted(set(labs)) for path in sorted((ROOT / "labs").glob(f"{lab}_*.ipynb"))]
+    if not notebooks:
+        raise ValueError("an edition is made from a checkout of lplab, with its folder labs")
+    return notebooks
+
+
+def sign(notebook: dict, instructor: str, day: date | None) -> str:
     """Write name and date below the title of a notebook, in place; returns the title."""
     cell = notebook["cells"][0]
     title, _, rest = "".join(cell["source"]).partition("\n")

@@ -1,8 +1,8 @@
-"""Lab 09, AdaComp: the residue, the selection bin by bin, the message byte by byte."""
+"""Lab 09, AdaComp: the residual, the selection bin by bin, the message byte by byte."""
 
 from __future__ import annotations
 
-from lplab.exercises.lab09.residue import RESIDUE
+from lplab.exercises.lab09.residual import RESIDUAL
 from lplab.exercises.lab09.selection import SELECT
 from lplab.exercises.lab09.selection import draw_selection as draw_selection
 from lplab.exercises.lab09.wire import PACK
@@ -26,4 +26,4 @@ QUESTIONS = (
         because="About seven elements of each bin of 500. What is not sent waits in the residual, and most of it is sent later.",
     ),
 )
-EXERCISES = (RESIDUE, SELECT, PACK)
+EXERCISES = (RESIDUAL, SELECT, PACK)

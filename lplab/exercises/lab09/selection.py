@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from lplab.compression import AdaComp, arrays, selection
+from lplab.compression import AdaComp, adacomp, arrays
 from lplab.exercises.checks.numbers import count_text
-from lplab.exercises.lab09.residue import rows
+from lplab.exercises.lab09.residual import rows
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import SameShape
 from lplab.exercises.student_figures import NotReady, as_array, read_results, student_figure
 from lplab.recordings.adacomp_runs import adacomp_recording
 
 
-def select(residue, gradient, bin):
+def select(residual, gradient, bin):
     """The symbol of each element: the sign of G where |G + gradient| reaches its bin's max|G|, else 0."""
-    total = residue + gradient
+    total = residual + gradient
     boosted = total + gradient
     symbols = np.zeros(total.size)
     for start in range(0, total.size, bin):
@@ -36,11 +36,11 @@ REACHED, SYMBOL = "sent = np.abs(boosted[part]) >= limit", "np.where(sent, np.si
 
 
 def layer(seed: int, size: int, quiet: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
-    """Residue and gradient of a layer, multiples of 1/64 so that all is exact; some elements are zero in both."""
+    """Residual and gradient of a layer, multiples of 1/64 so that all is exact; some elements are zero in both."""
     rng = np.random.default_rng(seed)
-    residue, gradient = rng.integers(-256, 257, size) / 64, rng.integers(-64, 65, size) / 64
+    residual, gradient = rng.integers(-256, 257, size) / 64, rng.integers(-64, 65, size) / 64
     dead = rng.random(size) < quiet
-    return np.where(dead, 0.0, residue), np.where(dead, 0.0, gradient)
+    return np.where(dead, 0.0, residual), np.where(dead, 0.0, gradient)
 
 
 def cases() -> list[Args]:
@@ -60,32 +60,32 @@ def many() -> list[Args]:
 def agrees_with_the_library(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
     """Whether exactly those are sent that lplab.compression.AdaComp sends."""
     for args, yours in zip(calls, map(np.asarray, results), strict=True):
-        residue, gradient, bin = args
-        found = selection.adacomp_select_arrays(residue.astype(np.float32), gradient.astype(np.float32), AdaComp(bin), bin)
-        expected = np.zeros(residue.size)
+        residual, gradient, bin = args
+        found = adacomp.adacomp_select_arrays(residual.astype(np.float32), gradient.astype(np.float32), AdaComp(bin), bin)
+        expected = np.zeros(residual.size)
         expected[found.indices] = np.where(found.negative, -1.0, 1.0)
         wrong = int((yours != expected).sum())
         if wrong:
             mine, theirs = int(np.count_nonzero(yours)), int(np.count_nonzero(expected))
-            text = f"Of {count_text(residue.size)} elements in bins of {bin} yours sends {count_text(mine)}, AdaComp {count_text(theirs)}"
+            text = f"Of {count_text(residual.size)} elements in bins of {bin} yours sends {count_text(mine)}, AdaComp {count_text(theirs)}"
             return Finding(f"{text}; {count_text(wrong)} symbols differ.", args, mine)
     return None
 
 
 def show(args: Args) -> str:
     """Short layers in full."""
-    residue, gradient, bin = args
-    if residue.size > 12:
-        return f"a layer of {residue.size} elements, bin = {bin}"
-    return f"residue = {rows(residue)}, gradient = {rows(gradient)}, bin = {bin}"
+    residual, gradient, bin = args
+    if residual.size > 12:
+        return f"a layer of {residual.size} elements, bin = {bin}"
+    return f"residual = {rows(residual)}, gradient = {rows(gradient)}, bin = {bin}"
 
 
 def why(args: Args, expected: Any) -> str:
     """G, H and the limits, of short layers."""
-    residue, gradient, bin = args
-    if residue.size > 12:
+    residual, gradient, bin = args
+    if residual.size > 12:
         return ""
-    total = residue + gradient
+    total = residual + gradient
     limits = arrays.bin_maxima(total, bin)
     return f"G = {rows(total)}, H = {rows(total + gradient)}; the largest |G| of each bin: {rows(limits)}."
 
@@ -103,7 +103,7 @@ SELECT = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        Write `select(residue, gradient, bin)` for a layer that lies flat in two arrays. With $G=\text{residue}+\text{gradient}$ and $H=G+\text{gradient}$, cut the layer into bins of `bin` consecutive elements; the last one may be shorter. In each bin, $m=\max|G|$; an element is sent if $|H|\ge m$ (the threshold of its own bin; equal is enough). Return an array of floats: the **sign of G** of the elements that are sent,
+        Write `select(residual, gradient, bin)` for a layer that lies flat in two arrays. With $G=\text{residual}+\text{gradient}$ and $H=G+\text{gradient}$, cut the layer into bins of `bin` consecutive elements; the last one may be shorter. In each bin, $m=\max|G|$; an element is sent if $|H|\ge m$ (the threshold of its own bin; equal is enough). Return an array of floats: the **sign of G** of the elements that are sent,
         0 for the others. A bin in which all G are zero sends nothing. A bin in which no |H| reaches m sends nothing, either: that is AdaComp as we read it.
     """,
     reference=select,
@@ -133,7 +133,7 @@ SELECT = Exercise(
         mistake("the threshold is the mean of the bin, not its maximum", LIMIT, "limit = np.abs(total[part]).mean()"),
         mistake("the sign of H is sent", SYMBOL, "np.where(sent, np.sign(boosted[part]), 0.0)"),
         mistake("the sign of the gradient is sent", SYMBOL, "np.where(sent, np.sign(gradient[part]), 0.0)"),
-        mistake("the residue is boosted instead of the gradient", BOOST, "boosted = total + residue"),
+        mistake("the residual is boosted instead of the gradient", BOOST, "boosted = total + residual"),
         mistake("the gradient is added twice more: s = 3", BOOST, "boosted = total + 2 * gradient"),
         mistake("zero counts as positive, and a bin of zeros is sent whole", SYMBOL, "np.where(sent, np.where(total[part] < 0, -1.0, 1.0), 0.0)", "        if limit > 0:\n    ", "        if limit >= 0:\n    "),
         mistake("every bin sends its largest, whatever H says", REACHED, "sent = (np.abs(boosted[part]) >= limit) | (np.abs(total[part]) == limit)"),
@@ -159,7 +159,7 @@ def draw_selection(function: Callable[..., Any]) -> Any:
     """A live figure of four bins of a real layer, with crosses where a function selects otherwise than the library.
 
     Args:
-        function: takes residue, gradient and the length of a bin, and returns symbols −1, 0 and 1.
+        function: takes residual, gradient and the length of a bin, and returns symbols −1, 0 and 1.
     """
     from lplab import figures
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from lplab.compression.wire import adacomp_wire
 from lplab.exercises.checks.numbers import count_text, decimal
-from lplab.exercises.lab09.residue import rows
+from lplab.exercises.lab09.residual import rows
 from lplab.exercises.lab09.selection import numbers
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import Numbers

@@ -139,7 +139,7 @@ LAYER = "layers.2.weight"  # 1,280 weights
 @cache
 def gradients() -> np.ndarray:
     """First gradients of the last layer of 64 learners, eight digits each: float64 [64, 1280]."""
-    from lplab.parallel.gradients import batched_gradients
+    from lplab.parallel.learner_gradients import batched_gradients
     from lplab.training import tasks
     from lplab.training.loop.trainer import default_loss
     from lplab.training.threads import torch_threads
@@ -160,7 +160,7 @@ def draw_choice(function: Callable[..., Any]) -> Any:
         function: takes p [learners, elements], a chunk and a step, and returns what each learner sends.
     """
     from lplab import figures
-    from lplab.compression.selection import largest_per_chunk
+    from lplab.compression.largest import largest_per_chunk
     from lplab.parallel.agreement import union_size
 
     g = gradients()

@@ -13,7 +13,7 @@ from lplab.hardware.network.links import Floats, Link
 from lplab.hardware.network.links import get as link_of
 from lplab.lookup import canonical_name
 
-COLLECTIVES = ("sum", "gather", "broadcast", "reduce_scatter", "all_gather")
+COLLECTIVES = ("all_reduce", "gather", "broadcast", "reduce_scatter", "all_gather")
 """Collectives of a network. For "gather" the bytes are one device's payload, else the whole buffer."""
 _PER_NODE = "devices_per_node: the number of devices"
 NCCL = "nccl"  # the name under which NCCL's own model stands beside the algorithms
@@ -36,7 +36,7 @@ class Fabric:
         ValueError: an unknown name, or nodes of several devices without a link inside.
 
     >>> nodes = Fabric("infiniband_edr", devices_per_node=4, inner_link="nvlink1")
-    >>> round(1e3 * nodes.seconds("sum", 102.2e6, 256), 1)  # the gradient of ResNet-50, milliseconds
+    >>> round(1e3 * nodes.seconds("all_reduce", 102.2e6, 256), 1)  # the gradient of ResNet-50, milliseconds
     20.1
     """
 
@@ -101,11 +101,11 @@ class Fabric:
             raise ValueError(f"unknown kind {kind!r} of collective; allowed: {', '.join(COLLECTIVES)}")
         nodes, local = self.split(devices)
         n = checked_bytes(nbytes)
-        if "server" in self.algorithm and kind in ("sum", "gather"):
+        if "server" in self.algorithm and kind in ("all_reduce", "gather"):
             return self._server(kind, n, nodes * local)
         return unwrap_scalar(getattr(self, f"_{kind}")(n, nodes, local, reduce_seconds_per_byte) + np.zeros(()))
 
-    def _sum(self, n: np.ndarray, nodes: np.ndarray, local: np.ndarray, add: Floats) -> Any:
+    def _all_reduce(self, n: np.ndarray, nodes: np.ndarray, local: np.ndarray, add: Floats) -> Any:
         if self.algorithm == NCCL:
             return self._nccl(n, nodes, local)
         inside = collective_times.all_reduce_seconds("ring", local, n, self.inner, add)
@@ -134,7 +134,7 @@ class Fabric:
 
     def _server(self, kind: str, n: np.ndarray, p: np.ndarray) -> Any:
         """Push, then pull; a server that gathers sends all payloads to all devices."""
-        if kind == "sum":
+        if kind == "all_reduce":
             return collective_times.all_reduce_seconds(self.algorithm, p, n, link_of(self.link))
         ways = p if self.algorithm == "parameter_server" else 1.0
         pushed, pulled = (link_of(self.link).seconds(n * ways * many) for many in (1.0, p))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lplab.compression.layer import parameter_info
+from lplab.compression.layer_info import parameter_info
 from lplab.hardware.workloads.workload import Layer
 
 

@@ -68,7 +68,7 @@ def from_module(
     import torch
     from torch.utils._pytree import tree_leaves, tree_map
 
-    from lplab.compression.tensors.layers import counted_positions, module_infos
+    from lplab.compression.module_layers import counted_positions, module_infos
 
     named = dict(example_input) if isinstance(example_input, Mapping) else {}
     arguments = () if named else example_input if type(example_input) is tuple else (example_input,)

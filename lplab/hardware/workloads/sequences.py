@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lplab.compression.layer import parameter_info
+from lplab.compression.layer_info import parameter_info
 from lplab.hardware.workloads.blocks import block, elementwise, embedding, linear
 from lplab.hardware.workloads.workload import Layer, Workload
 

@@ -23,7 +23,7 @@ function keepKeys(group) {
   window.lpKeepsKeys = true;
   const share = (event) => {
     const control = event.target;
-    if (!control.closest?.(".lp-controls, .lp-bits")) return;
+    if (!control.closest?.(".lp-controls, .lp-bits, .lp-mechanism")) return;
     const own = isOwn(event);
     const handle = control.closest(".noUi-origin"); // noUiSlider moves it at arrows with Ctrl and Alt, too
     control.toggleAttribute(SUPPRESSED, own);

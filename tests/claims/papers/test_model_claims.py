@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lplab import claims
+from lplab import claims, formats
 from lplab.claims.framework.results import key
 from lplab.claims.papers import ddl_2017, four_bits_saving, hfp8_2019_broadcast, rapid_2021, scalecom_2020_speedup
 from lplab.claims.papers.four_bits_saving import SCALECOM, SLOW
@@ -175,7 +175,9 @@ def test_saved_bytes_are_the_limit_of_saved_time():
 def test_owners_hold_what_the_simulator_says():
     """Rest and momentum of a share in the real protocol; master copy and optimizer in the model, both in 16 bits."""
     run = simulate("resnet50", Cluster("h100", 16), precision="hfp8_2019", sharded=True)
-    real = ShardedUpdateFormats().owner_bytes(workloads.get("resnet50").parameters, 16)
+    scheme = ShardedUpdateFormats()
+    bits = formats.get(scheme.state).bits + formats.get(scheme.residual).bits
+    real = workloads.get("resnet50").parameters / 16 * bits / 8
     assert run.memory["master"] + run.memory["optimizer"] == pytest.approx(real)
 
 

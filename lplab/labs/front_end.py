@@ -1,0 +1,67 @@
+"""What a lab needs in a notebook service before it runs: Colab and Kaggle.
+
+A lab that `lplab release --for colab` (or kaggle) has written calls :func:`prepare` in its first cell. In JupyterLab,
+Notebook, VS Code and Voila nothing is needed, and nothing is done.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import ipywidgets
+from IPython import get_ipython
+from IPython.display import display
+
+DRIVE = Path("/content/drive/MyDrive")  # where Colab mounts a student's drive
+KAGGLE = Path("/kaggle/working")  # what Kaggle keeps with a saved version of the notebook
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def prepare() -> str:
+    """Make widgets work and progress last where the notebook runs; returns what a student should know about progress.
+
+    - *Colab* draws widgets of other packages once a setting is on, and only those that come as display data: each
+      widget that is the last expression of a cell is shown as such.
+    - Both services give their machine away after some hours. Progress goes to the mounted drive in Colab, to the
+      working folder in Kaggle, unless LPLAB_PROGRESS names a file.
+
+    >>> prepare()
+    ''
+    """
+    if on_colab():
+        importlib.import_module("google.colab.output").enable_custom_widget_manager()
+        shell = get_ipython()
+        if shell is not None:
+            shell.display_formatter.ipython_display_formatter.for_type(ipywidgets.Widget, show_as_data)
+        if "LPLAB_PROGRESS" in os.environ:
+            return ""
+        if DRIVE.is_dir():
+            return _keep_in(DRIVE / "lplab")
+        return (
+            "Your progress is kept until Colab takes this machine back. To keep it in your Google Drive, run "
+            "`from google.colab import drive; drive.mount('/content/drive')` and then this cell again."
+        )
+    if "KAGGLE_KERNEL_RUN_TYPE" in os.environ and "LPLAB_PROGRESS" not in os.environ and KAGGLE.is_dir():
+        return _keep_in(KAGGLE) + " It lasts if you choose Save Version, or download the file."
+    return ""
+
+
+def on_colab() -> bool:
+    """Whether this kernel runs in Colab."""
+    return "google.colab" in sys.modules or "COLAB_RELEASE_TAG" in os.environ
+
+
+def show_as_data(widget: ipywidgets.Widget) -> None:
+    """Show a widget as display data: Colab gives other outputs no widget manager."""
+    view = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
+    display({WIDGET_VIEW: view, "text/plain": repr(widget)}, raw=True)
+
+
+def _keep_in(folder: Path) -> str:
+    file = folder / "progress.json"
+    os.environ["LPLAB_PROGRESS"] = str(file)
+    return f"Your progress is kept in {file}."

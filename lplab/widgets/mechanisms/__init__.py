@@ -1,0 +1,38 @@
+"""Mechanisms: one idea of each lab that moves under the hand, in notebooks and, without a kernel, on the site.
+
+A mechanism is a value (`mechanism.Mechanism`) and a file of JavaScript beside its module. Both are of one name.
+"""
+
+from lplab.lookup import lookup
+
+from . import beads, bin, clip, coins, ladder, octaves, rectangle, register, ring, shared_scale
+from .mechanism import Mechanism, MechanismView
+
+_MODULES = (
+    octaves,
+    coins,
+    beads,
+    clip,
+    register,
+    rectangle,
+    ladder,
+    ring,
+    bin,
+    shared_scale,
+)  # in the order of the labs
+MECHANISMS = {module.MECHANISM.name: module.MECHANISM for module in _MODULES}
+
+
+def mechanism(name: str) -> MechanismView:
+    """The mechanism of this name, to be shown in a notebook.
+
+    Raises:
+        ValueError: there is none; the message names the closest, or all.
+
+    >>> mechanism("octaves").content["title"]
+    'A value on the number line of E4M3'
+    """
+    return MechanismView(lookup(MECHANISMS, name, "mechanism"))
+
+
+__all__ = ["MECHANISMS", "Mechanism", "MechanismView", "mechanism"]

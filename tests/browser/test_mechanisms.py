@@ -1,0 +1,320 @@
+"""Mechanisms in a real browser: on a page without a kernel and in a notebook, what they show is what lplab computes.
+
+Each mechanism is driven by keys, by the mouse and by its buttons. At each place the page tells what it has looked up
+(`data-shown`), and a function here, one for each mechanism, computes the same with the library.
+"""
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lplab import arithmetic
+from lplab import formats as F
+from lplab.compression import AdaComp, exchange
+from lplab.exercises.lab08.ring import contributions, ring_messages
+from lplab.quantizers import GRADIENT_GRIDS
+from lplab.widgets.mechanisms import (
+    MECHANISMS,
+    beads,
+    bin,
+    clip,
+    coins,
+    ladder,
+    octaves,
+    rectangle,
+    register,
+    shared_scale,
+)
+from tests.browser import mechanism_pages
+from tests.kinds import slow
+
+pytestmark = pytest.mark.browser
+PLACES = 50
+PAINT = 100  # milliseconds
+TARGET = 44  # pixels that a finger needs
+KEYS = ("ArrowRight", "ArrowLeft", "ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End")
+# Many places in one call: a press of a key on one of the handles, or a click on one of the buttons.
+WALK = """async (one, actions) => {
+  const all = selector => [...one.querySelectorAll(selector)];
+  for (const [click, which, key] of actions) {
+    const things = click ? all('button:enabled:not(.lp-play)') : all('[role=slider]');
+    const thing = things[Math.floor(which * things.length)];
+    if (click) thing?.click();
+    else thing.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
+    await null; // the recorder's turn
+  }
+}"""
+RECORD = """one => {
+  one.lpSeen = [one.dataset.shown];
+  new MutationObserver(() => one.lpSeen.push(one.dataset.shown)).observe(one, {attributeFilter: ['data-shown']});
+}"""
+
+
+# ---- what the library says: of a place, what was looked up and the state ---------------------------------------------
+
+
+def check_ladder(now: dict[str, Any], state: dict[str, Any]) -> None:
+    size = 2.0 ** (state["place"] / ladder.PARTS)
+    expected = [
+        float(GRADIENT_GRIDS[f"radix4_{name}"].quantize(np.array(size), 1.0)) for name in ("even", "odd", "mean")
+    ]
+    assert now["size"] == pytest.approx(size) and [now["even"], now["odd"], now["mean"]] == expected
+    assert now["errors"] == pytest.approx([value / size - 1 for value in expected])
+
+
+def check_octaves(now: dict[str, Any], state: dict[str, Any]) -> None:
+    value = float((octaves.E4M3 if state["subnormals"] else octaves.WITHOUT).quantize(state["x"]))
+    assert now["value"] == value
+    assert int(now["bits"], 2) == int(octaves.E4M3.encode(value))
+    assert now["octave"]["low"] <= value < now["octave"]["high"]
+
+
+def check_rectangle(now: dict[str, Any], state: dict[str, Any]) -> None:
+    windows = [state, *([state["own"]] if state["own"] else [])]
+    formats = [rectangle.number_format(each["exponent"], each["top"]) for each in windows]
+    for shown, fmt in zip(now["windows"], formats, strict=True):
+        assert 2.0 ** shown["high"] == pytest.approx(fmt.max) and 2.0 ** (shown["low"] + 1) == fmt.smallest_subnormal
+        assert shown["error"] == 2.0 ** -(fmt.mantissa_bits + 1)
+    of_rows = [formats[0], formats[0], formats[-1]]
+    for shown, fmt, x in zip(now["rows"], of_rows, rectangle.tensors().values(), strict=True):
+        assert shown["zero"] == pytest.approx(np.mean(fmt.quantize(x) == 0), abs=1e-6)
+        assert shown["saturated"] == pytest.approx(np.mean(np.abs(x) > fmt.max), abs=1e-6)
+
+
+def check_register(now: dict[str, Any], state: dict[str, Any]) -> None:
+    chunk, added = now["chunk"], now["added"]
+    whole = added if now["end"] else added - added % chunk if chunk > 1 else added
+    if chunk > 1 and not now["end"] and now["part"] and added % chunk == 0:
+        whole -= chunk  # the register of the chunk is full, and not in the total yet
+    assert now["total"] == arithmetic.sum(np.ones(whole), register.REGISTER, chunk=chunk)
+    assert now["part"] == arithmetic.sum(np.ones(0 if now["end"] else added - whole), register.REGISTER)
+    if not now["end"]:
+        assert now["to"] == register.REGISTER.quantize(float(now["from"] + now["addend"]))
+        assert now["above"] == register.REGISTER.quantize(now["from"] * (1 + 1e-9), "up")
+
+
+def check_beads(now: dict[str, Any], state: dict[str, Any]) -> None:
+    fmt, update = beads.FORMATS[state["format"]], np.float32(state["units"] * beads.UNIT)
+    master = np.float32(1)
+    for _ in range(now["step"]):
+        master += update
+    assert now["update"] == pytest.approx(float(update)) and now["master"] == float(master)
+    assert now["copy"] == fmt.quantize(float(master))
+    if now["above"] is not None:
+        assert now["above"] == fmt.quantize(now["alone"] * (1 + 1e-9), "up")
+    if not now["end"]:
+        assert now["next"] == fmt.quantize(float(np.float32(now["alone"]) + update))
+
+
+def check_ring(now: dict[str, Any], state: dict[str, Any]) -> None:
+    devices, step = state["devices"], state["step"]
+    messages = [row for row in ring_messages(devices) if row[0] < step]
+    counts = contributions(messages, devices)[-1]
+    assert now["table"] == counts.tolist() and now["whole"] == np.sum(counts == devices)
+    assert now["grown"] == counts[step % devices, 0]
+    assert now["sent"] == pytest.approx(len(messages) / devices / devices)  # each message is a part of the gradient
+
+
+def check_clip(now: dict[str, Any], state: dict[str, Any]) -> None:
+    x, levels = clip.activations(), clip.levels_of(state["bits"])
+    alpha = x.largest * state["place"] / clip.PLACES
+    errors = x.errors([alpha], levels)
+    assert now["clip"] == pytest.approx(alpha) and now["beyond"] == x.share_beyond(alpha)
+    assert now["levels"] == pytest.approx((np.arange(2 ** state["bits"]) / (2 ** state["bits"] - 1) * alpha).tolist())
+    expected = [float(part[0]) / x.power for part in (errors.rounding, errors.clipping, errors.total)]
+    assert [now["rounding"], now["clipping"], now["total"]] == pytest.approx(expected)
+    totals = x.errors(x.largest * np.arange(clip.LOWEST, clip.PLACES + 1) / clip.PLACES, levels).total
+    assert now["isBest"] == (state["place"] == clip.LOWEST + np.argmin(totals))
+
+
+def check_coins(now: dict[str, Any], state: dict[str, Any]) -> None:
+    update, rng = coins.UPDATES[state["size"]], np.random.default_rng(2015)
+    nearest, weights = np.zeros(1), np.zeros(coins.WEIGHTS)
+    for _ in range(now["step"]):
+        nearest = coins.FORMAT.quantize(nearest + update * coins.EPS, "nearest_down")
+        weights = coins.FORMAT.quantize(weights + update * coins.EPS, "stochastic", seed=rng)
+    assert now["update"] == update and [now["nearest"]] == (nearest / coins.EPS).tolist()
+    assert now["coins"] == (weights / coins.EPS).tolist() and now["moved"] == np.count_nonzero(weights)
+    assert now["mean"] == pytest.approx(weights.mean() / coins.EPS)
+
+
+def check_shared_scale(now: dict[str, Any], state: dict[str, Any]) -> None:
+    cut, rule = state["cut"], shared_scale.RULES[state["rule"]]
+    x = np.array(now["sizes"])
+    assert x[shared_scale.OUTLIER] == shared_scale.STEP * (state["place"] + 1)
+    fmt = F.BlockFormat(F.get("e2m1"), block_size=8, scale_rule=rule)
+    assert now["rounded"] == [value for part in np.split(x, [cut]) if part.size for value in fmt.quantize(part)]
+    assert now["zeros"] == now["rounded"].count(0) and now["bits"] == 4 + 8 * (1 + (cut > 0)) / 8
+    one = {"floor": lambda m: np.floor(np.log2(m)) - 2, "rceil": lambda m: np.ceil(np.log2(m / 6))}[rule]
+    assert now["scales"] == [2 ** one(part.max()) for part in np.split(x, [cut]) if part.size]
+    scale_of = np.repeat(now["scales"], [part.size for part in np.split(x, [cut]) if part.size])
+    assert now["clipped"] == (x > 6 * scale_of).tolist()
+
+
+def check_bin(now: dict[str, Any], state: dict[str, Any]) -> None:
+    adacomp = AdaComp(8)
+    memory = adacomp.init((8,))
+    after = np.zeros(8)
+    for step in range(now["step"] + 1):
+        gradient = np.array(bin.GRADIENTS[step], np.float32)
+        gradient[bin.HELD] = state["drags"][step] * bin.UNIT
+        owed, sent = after, exchange(adacomp, [gradient], [memory])
+        memory.commit()
+        after = owed + gradient - sent
+    assert now["owed"] == owed.tolist() and now["gradient"] == gradient.tolist() and now["sent"] == sent.tolist()
+    assert now["total"] == (owed + gradient).tolist() and now["boosted"] == (owed + 2 * gradient).tolist()
+    assert now["after"] == after.tolist()
+
+
+CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
+    "beads": check_beads,
+    "bin": check_bin,
+    "clip": check_clip,
+    "coins": check_coins,
+    "ladder": check_ladder,
+    "octaves": check_octaves,
+    "rectangle": check_rectangle,
+    "register": check_register,
+    "ring": check_ring,
+    "shared_scale": check_shared_scale,
+}
+
+
+# ---- driving ---------------------------------------------------------------------------------------------------------
+
+
+def drive(page: Any, one: Any, name: str) -> None:
+    """Move a mechanism at random, and compare what it shows with the library at each place."""
+    one.evaluate(RECORD)
+    handles, rng = one.get_by_role("slider"), random.Random(name)
+    for _ in range(4):
+        which = rng.randrange(handles.count())
+        drag(page, handles.nth(which), rng)
+        handles.nth(which).evaluate("handle => handle.focus()")
+        for key in rng.choices(KEYS, k=2):
+            page.keyboard.press(key)
+    one.evaluate(WALK, [[rng.random() < 0.4, rng.random(), rng.choice(KEYS)] for _ in range(300)])
+    seen = {text: json.loads(text) for text in one.evaluate("one => one.lpSeen")}
+    assert len(seen) >= PLACES, f"{name} was at {len(seen)} places"
+    for now, state in seen.values():
+        CHECKS[name](now, state)
+
+
+def drag(page: Any, handle: Any, rng: random.Random) -> None:
+    """Seize a handle at its middle, and let it go somewhere else in the picture."""
+    box, picture = (
+        handle.bounding_box(),
+        handle.evaluate("handle => handle.ownerSVGElement.getBoundingClientRect().toJSON()"),
+    )
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    for _ in range(3):
+        x, y = rng.uniform(picture["left"], picture["right"]), rng.uniform(picture["top"], picture["bottom"])
+        page.mouse.move(x, y)
+    page.mouse.up()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("mechanisms")
+    mechanism_pages.write_pages(folder)
+    server = mechanism_pages.serve(folder)
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+
+
+@pytest.fixture
+def open_page(chromium: Any, address: str) -> Iterator[Callable[..., Any]]:
+    """Open the page of a mechanism; afterwards nothing may have failed, and nothing was asked of another address."""
+    contexts, wrong, asked = [], [], []
+
+    def open_(name: str, width: int, **options: Any) -> tuple[Any, Any]:
+        context = chromium.new_context(viewport={"width": width, "height": 760}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on(
+            "request", lambda request: None if request.url.startswith((address, "data:")) else wrong.append(request.url)
+        )
+        page.goto(f"{address}{name}.html")
+        one = page.locator(".lp-mechanism[data-shown]")
+        one.wait_for()
+        return page, one
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert wrong == [] and all(url.startswith((address, "data:")) for url in asked)
+
+
+def places() -> list[Any]:
+    """Each mechanism at each width; by default each at one of them, in turn."""
+    cases = [(name, width) for name in MECHANISMS for width in mechanism_pages.WIDTHS]
+    turns = {name: mechanism_pages.WIDTHS[k % 3] for k, name in enumerate(MECHANISMS)}
+    return [case if turns[case[0]] == case[1] else slow(case) for case in cases]
+
+
+@pytest.mark.parametrize(("name", "width"), places())
+def test_a_mechanism_shows_what_the_library_computes_without_a_kernel(open_page, name, width):
+    page, one = open_page(name, width)
+    paint = page.evaluate("name => performance.getEntriesByName(`lp-mechanism ${name}`)[0].duration", name)
+    assert paint < PAINT
+    assert one.bounding_box()["width"] <= min(760, width) and one.locator("svg").bounding_box()["height"] <= 320
+    drive(page, one, name)
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    told = one.get_by_role("status")
+    assert told.get_attribute("aria-live") == "polite" and told.inner_text().strip().endswith((".", "?"))
+    assert told.evaluate("line => line.scrollHeight <= line.clientHeight"), "the sentence is cut"
+
+
+def test_mechanisms_show_what_the_library_computes_in_a_notebook(open_notebook):
+    shown = [f"mechanism({name!r})" for name in MECHANISMS]
+    notebook = open_notebook("from lplab.widgets.mechanisms import mechanism", *shown)
+    for name in MECHANISMS:
+        one = notebook.page.locator(f".lp-mechanism[data-name={name}][data-shown]")
+        one.wait_for()
+        one.scroll_into_view_if_needed()
+        drive(notebook.page, one, name)
+    assert notebook.page.locator(".jp-Cell").count() == 1 + len(shown), "Jupyter took a key"
+
+
+def test_a_finger_drags_and_finds_its_targets(open_page):
+    page, one = open_page("octaves", 390, has_touch=True, is_mobile=True)
+    for button in one.get_by_role("button").all():
+        assert button.bounding_box()["height"] >= TARGET
+    handle = one.get_by_role("slider")
+    assert min(handle.locator(".lp-reach").bounding_box()[side] for side in ("width", "height")) >= TARGET
+    before, box = one.get_attribute("data-shown"), handle.bounding_box()
+    finger = page.context.new_cdp_session(page)
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    for kind, points in (("touchStart", [(x, y)]), ("touchMove", [(x - 60, y)]), ("touchEnd", [])):
+        touched = [{"x": px, "y": py} for px, py in points]
+        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touched})
+    now, state = json.loads(one.get_attribute("data-shown"))
+    assert now["x"] < json.loads(before)[0]["x"] - 5
+    check_octaves(now, state)
+
+
+def test_who_wants_no_movement_sees_the_end_of_it_at_once(open_page):
+    page, one = open_page("octaves", 760, reduced_motion="reduce")
+    one.get_by_role("button", name="Closer to 0").click()
+    dot = one.locator(".lp-dot").get_attribute("cx")
+    page.wait_for_timeout(500)
+    assert one.locator(".lp-dot").get_attribute("cx") == dot
+    assert one.locator(".lp-arrows").evaluate("arrows => getComputedStyle(arrows).animationName") == "none"
+
+
+def test_a_new_width_draws_anew_and_keeps_place_and_focus(open_page):
+    page, one = open_page("octaves", 760)
+    one.get_by_role("slider").focus()
+    page.keyboard.press("PageUp")
+    before = one.get_attribute("data-shown")
+    page.set_viewport_size({"width": 500, "height": 760})
+    page.wait_for_function("() => document.querySelector('.lp-mechanism svg').clientWidth < 500")
+    assert one.get_attribute("data-shown") == before
+    assert page.evaluate("() => document.activeElement.getAttribute('role')") == "slider"
