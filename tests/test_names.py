@@ -28,11 +28,10 @@ SAME_MODULES = {
     "reference": "formats and arithmetic each have a slow reference, in a module of that name",
     "array_kernels": "the kernels of formats and of arithmetic on arrays, beside their references",
     "numba_kernels": "the compiled kernels of formats, of arithmetic and of quantizers",
-    "error_feedback": "a claim's module has the name of the claim",
 }
 SAME_CLASSES: dict[str, str] = {}
 UNFINISHED = {  # their rooms are being rewritten; an entry goes with the second name
-    *("catalogue", "exchange", "layers", "pact", "rounding", "settings", "tensors", "threads"),
+    *("pact", "rounding", "tensors", "threads"),
     *("Codec", "Product", "StraightThrough"),
 }
 
