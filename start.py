@@ -406,7 +406,7 @@ def main(argv: list[str]) -> int:
     try:
         if args.command == "test":
             began = time.monotonic()
-            prepare({"lab", "test", "outside", "package", "site"} if "--all" in more else {"lab", "test"})
+            prepare({"lab", "test", "gpu", "outside", "package", "site"} if "--all" in more else {"lab", "test"})
             browser = find_browser()
             print(f"Set up in {time.monotonic() - began:.0f} s; the tests begin.", flush=True)
             return hand_over([str(PYTHON), "-m", "pytest", *pytest_options(more)], environment(LPLAB_BROWSER=browser))

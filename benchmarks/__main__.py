@@ -2,7 +2,7 @@
 
 import sys
 
-from benchmarks import arithmetic, compression, explorers, formats, grading, kernels, parallel, training
+from benchmarks import arithmetic, compression, explorers, formats, gpu, grading, kernels, parallel, training
 
 PARTS = {
     "formats": formats.main,
@@ -13,8 +13,9 @@ PARTS = {
     "explorers": explorers.main,
     "grading": grading.main,
     "kernels": kernels.main,
+    "gpu": gpu.main,
 }
-BY_NAME = {"explorers", "grading", "kernels"}  # the first needs a browser, the others take many minutes
+BY_NAME = {"explorers", "grading", "kernels", "gpu"}  # a browser, many minutes, many minutes, a GPU
 
 chosen = [name for name in sys.argv[1:] if name in PARTS] or [name for name in PARTS if name not in BY_NAME]
 sys.argv[1:] = [argument for argument in sys.argv[1:] if argument not in PARTS]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -231,6 +232,9 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="5 repetitions instead of 15, no peers")
     parser.add_argument("--json", metavar="FILE", help="write the results there, too")
     options = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = "1"  # lplab and PyTorch share large arrays among threads otherwise
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
     repetitions = 5 if options.quick else 15
     x = samples()
     out = np.empty_like(x)

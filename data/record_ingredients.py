@@ -18,7 +18,7 @@ import torch
 from lplab.claims.framework.branches import BranchPlan, branch
 from lplab.claims.framework.models import branch_transformer
 from lplab.recordings.ingredient_runs import COMBINATIONS, SWITCH_AT, Ingredients
-from lplab.training.recipe.ingredients import recipe_of
+from lplab.training.recipe.ingredient_recipes import recipe_of
 
 FILE = Path(__file__).parent / "ingredients" / "transformer.npz"
 PLAN = BranchPlan(before=500, steps=100)

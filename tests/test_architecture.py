@@ -42,9 +42,9 @@ def test_a_circle_is_noticed(graph):
 # ---- walks -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_tensor_enters_no_module_twice():
+def test_a_tensor_enters_few_modules():
     modules = architecture.entered(architecture.walk_of_a_tensor(), depth=3)
-    assert len(modules) == len(set(modules)) <= 8
+    assert len(modules) <= 5 and len(set(modules)) <= 4  # apply once more: the module that knows torch asks it to round
 
 
 def test_a_gradient_goes_from_the_hook_to_the_compressor_and_back():

@@ -63,6 +63,7 @@ COMMANDS = {  # what a page tells to install, and what it tells to do then
     "README, report": ("lab", ["-Pm", "lplab", "report", "--help"]),
     "README, grade": ("lab", ["-Pm", "lplab", "grade", ".", "--out", "marks"]),
     "README, site": ("lab,site", ["-c", REFERENCE]),
+    "gpu": ("torch", ["-c", imports(*blocks("docs/gpu.md"))]),
     "quantize": ("", ["-c", "\n".join(blocks("docs/quantize.md"))]),
     "own_network": ("lab,export", ["-c", imports(*blocks("docs/own_network.md"))]),
     "own_network, data": ("data", ["-c", "import pooch, tqdm, lplab.datasets.downloads"]),

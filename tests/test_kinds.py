@@ -3,7 +3,8 @@
 import pytest
 
 from lplab import formats as F
-from lplab.formats.paths import array_kernels, nearest_kernels, table_kernels
+from lplab.formats.paths.rules import FLOAT_LAYOUTS, grid_rule, rounding_strategy
+from lplab.formats.paths.table_rules import lookup_arguments, table_rule
 from lplab.formats.rounding_spec import BlockSpec, Grid
 from tests.kinds import KINDS
 
@@ -20,13 +21,12 @@ def branches(fmt) -> tuple:
     traits = ("specials", "subnormals", "saturating", "radix")
     shape = (type(fmt), fmt.bits > 8, *(getattr(fmt, trait, None) for trait in traits))
     if isinstance(spec, Grid):
-        words = tuple(array_kernels.rounding_strategy(spec, word) for word in array_kernels.FLOAT_LAYOUTS.values())
-        sort = nearest_kernels.nearest_kernel_key(spec, F.Rounding())
+        words = tuple(rounding_strategy(spec, word) for word in FLOAT_LAYOUTS.values())
+        rule = grid_rule(spec, F.Rounding(), "float32")
+        sort = rule and (rule.word, rule.flags)
         return *shape, words, sort, spec.mantissa_bits > 0, spec.overflow, spec.negative_zero
-    loop = (
-        table_kernels.power_loop_arguments(spec, F.Rounding()) is not None,
-        table_kernels.table_loop(spec, F.Rounding()) is not None,
-    )
+    rule = table_rule(spec, F.Rounding())
+    loop = rule.word if rule is not None else lookup_arguments(spec, F.Rounding()) is not None
     return *shape, loop, spec.helpers, spec.negative_zero, spec.never_zero, spec.only_positive, spec.infinite is None
 
 

@@ -24,16 +24,9 @@ from build_site import PACKAGES, SECTIONS  # noqa: E402
 
 # ---- one name, one meaning -------------------------------------------------------------------------------------------
 
-SAME_MODULES = {
-    "reference": "formats and arithmetic each have a slow reference, in a module of that name",
-    "array_kernels": "the kernels of formats and of arithmetic on arrays, beside their references",
-    "numba_kernels": "the compiled kernels of formats, of arithmetic and of quantizers",
-}
+SAME_MODULES: dict[str, str] = {}  # name: why it may stand in two places
 SAME_CLASSES: dict[str, str] = {}
-UNFINISHED = {  # their rooms are being rewritten; an entry goes with the second name
-    *("pact", "rounding", "tensors", "threads"),
-    *("Codec", "Product", "StraightThrough"),
-}
+UNFINISHED = {"threads", "launch", "Product"}  # their rooms are being rewritten; an entry goes with the second name
 
 
 def sources() -> list[Path]:

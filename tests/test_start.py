@@ -478,10 +478,11 @@ def test_the_default_tier_leaves_the_slow_tests_to_the_settings_and_all_runs_the
     assert handed[3] == {
         "lab",
         "test",
+        "gpu",
         "outside",
         "package",
         "site",
-    }  # models of other libraries, wheel and sdist, and the site are tested, too
+    }  # Triton's interpreter, models of other libraries, wheel and sdist, and the site are tested, too
     assert "-m" not in default[3:] and default[-1] == "-x"
     assert everything[len(default) - 1 :] == ["-m", "slow or not slow", "-p", "randomly", "-x"]
     assert everything[: len(default) - 1] == default[:-1]

@@ -43,8 +43,8 @@ LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".js": "javascri
 HERO = ("e4m3fn", "e5m2", "e2m1", "hfp8_forward", "posit8_1", "fp16", "bf16")  # formats of the first page
 SECTIONS = {  # pages of the bar at the top: title, a sentence, and the pages below it
     "howto": ("How to", "From a tensor of yours to a cluster that you do not own.",
-        "docs/quantize docs/own_network docs/fp8_training docs/outside_models docs/learners docs/compress_training "
-        "docs/clusters docs/measure_claims docs/capstone docs/teaching docs/front_ends"),
+        "docs/quantize docs/gpu docs/own_network docs/fp8_training docs/outside_models docs/learners "
+        "docs/compress_training docs/clusters docs/measure_claims docs/capstone docs/teaching docs/front_ends"),
     "api/index": ("Reference", "Every public name, made from its docstring; and the words of the course.",
         " ".join(f"api/{name}" for name in PACKAGES) + " docs/glossary docs/exactness"),
     "results": ("Results", "What the papers state, and what we measured.", "docs/claims docs/numbers"),
@@ -220,6 +220,15 @@ def hero() -> str:
     return f"<div class='lp-hero'><script type='application/json'>{json.dumps({'formats': data})}</script></div>"
 
 
+def mechanism(name: str) -> str:
+    """A mechanism of a lab, as HTML."""
+    from recorded import slot
+
+    from lplab.widgets.mechanisms import MECHANISMS
+
+    return slot("mechanism", MECHANISMS[name].content())
+
+
 def gallery() -> str:
     """A card for each lab of the course's map: its picture, its title, its question and its minutes."""
     row = r"^\| (\d\d) \| \[(.+?)\]\((.+?)\.ipynb\) \| (.+?) \| (\d+) \|"
@@ -274,6 +283,7 @@ def stage(source: Path, books: dict[Path, dict[str, Any]], exercises: str, lite:
             made = {"hero": hero(), "gallery": gallery(), "download": download(source / "lplab.zip")}
             for name, content in made.items():
                 text = text.replace(f"<!-- {name} -->", content)
+            text = re.sub(r"<!-- mechanism (\w+) -->", lambda found: mechanism(found[1]), text)
             write(source / "index.md", text)
         else:
             write(source / inside, text)

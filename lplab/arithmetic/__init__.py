@@ -1,7 +1,8 @@
 """Sums and products carried out in a number format: every addition is rounded, as in a narrow accumulator.
 
-To read the code, begin with ``reference.py`` (one operation: add exactly, round once). Then ``array_kernels.py`` (the
-same for whole arrays), ``exactness.py`` (when the machine's own addition suffices) and ``numba_kernels.py``.
+To read the code, begin with ``reference_sums.py`` (one operation: add exactly, round once). Then ``accumulation.py``
+(the same operation for every compiler), ``array_sums.py`` (whole arrays), ``exactness.py`` (when the machine's own
+addition suffices) and ``sum_loops.py`` (numba's loops).
 
 >>> from lplab import arithmetic
 >>> arithmetic.sum([1.0] * 5000, "dlfloat16"), arithmetic.sum([1.0] * 5000, "dlfloat16", chunk=64)

@@ -3,18 +3,26 @@
 The compiled loops form total + product in float32 or float64 (the word). That addition rounds, too, so the
 accumulator's rounding may see a number on the wrong side of a threshold. Two rules tell when that cannot happen, from
 the bit range of the operands: their significant bits, the exponent of their last bit, their magnitude. Where neither
-rule applies, the loop recovers the rounding error (:func:`lplab.arithmetic.array_kernels.add_to_odd`). Where float32
+rule applies, the loop recovers the rounding error (:func:`lplab.arithmetic.accumulation.add_to_odd`). Where float32
 cannot hold the products, it takes float64. Results never depend on the choice.
 """
 
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
+from typing import Any
 
 import numpy as np
 
+from lplab.arithmetic import accumulation
+from lplab.formats import words
+from lplab.formats.paths import array_kernels
+from lplab.formats.paths.rules import FLOAT_LAYOUTS
 from lplab.formats.rounding import NEAREST, Rounding
 from lplab.formats.rounding_spec import Grid
 
@@ -44,23 +52,27 @@ class BitRange:
         return BitRange(bits, self.low + other.low, self.high + other.high, self.finite and other.finite)
 
 
-def bit_range_of(x: np.ndarray) -> BitRange:
-    """Measure a float64 array.
+def bit_range_of(x: Any) -> BitRange:
+    """Measure a float32 or float64 array, or a tensor, where it is.
 
     >>> bit_range_of(np.array([0.0, 0.75, -6.0]))
     BitRange(bits=2, low=-2, high=3, finite=True)
     """
-    bits = x.reshape(-1).view(np.int64)
-    magnitude = bits & 0x7FFFFFFFFFFFFFFF
-    finite = magnitude < 0x7FF0000000000000
+    xp, layout = np if isinstance(x, np.ndarray) else sys.modules["torch"], FLOAT_LAYOUTS[str(x.dtype).split(".")[-1]]
+    magnitude = x.reshape(-1).view(getattr(xp, layout.integer)) & ~layout.sign_bit
+    finite = magnitude < layout.infinity
     magnitude = magnitude[finite & (magnitude != 0)]
-    if magnitude.size == 0:
+    if len(magnitude) == 0:
         return BitRange(1, 0, 0, bool(finite.all()))
-    exponent = (magnitude >> 52) - 1023
-    significand = (magnitude & (2**52 - 1)) | 2**52
-    zeros = np.frexp((significand & -significand).astype(np.float64))[1] - 1
-    low = int((exponent + zeros).min()) - 52 if exponent.min() > -1023 else -1074  # subnormal
-    return BitRange(53 - int(zeros.min()), low, int(exponent.max()) + 1, bool(finite.all()))
+    exponent, zeros = _last_bit(xp, layout.real)(magnitude)
+    low = int((exponent + zeros).min()) - layout.fraction_bits
+    return BitRange(layout.fraction_bits + 1 - int(zeros.min()), low, int(exponent.max()) + 1, bool(finite.all()))
+
+
+@cache
+def _last_bit(xp: Any, real: str) -> Callable:
+    names = dict(array_kernels.words_for(xp, real))
+    return words.bound(names, functions={"last_bit": accumulation.last_bit})["last_bit"]
 
 
 def products_are_exact(products: BitRange, real: str) -> bool:

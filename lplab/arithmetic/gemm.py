@@ -1,7 +1,7 @@
 """The steps of a matrix product in a format: check the operands, bring them to [batch, rows, length], choose a kernel.
 
 A compiled loop computes the product, or whole-array operations where no loop serves. The choice never changes a bit.
-:mod:`lplab.arithmetic.products` has the public functions, :mod:`lplab.arithmetic.tensors` those for torch tensors.
+Public functions: :mod:`lplab.arithmetic.products`; for torch tensors: :mod:`lplab.arithmetic.torch_products`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from lplab.arithmetic import array_kernels, kernels
+from lplab.arithmetic import array_sums, compiled_sums
 from lplab.arithmetic.accumulator import Accumulator, as_accumulator
 from lplab.arithmetic.exactness import bit_range_of, products_are_exact
-from lplab.arithmetic.threads import default_threads
-from lplab.formats import BlockFormat, Format, counter_rng, get, inputs
+from lplab.formats import BlockFormat, Format, counter_rng, get, gpu, inputs
 from lplab.formats.paths.array_kernels import widen
+from lplab.formats.threads import default_threads
 
 ALLOWED = "numpy arrays, torch tensors and (nested) lists of float16, bfloat16, float32 or float64"
 MAX_STOCHASTIC_ELEMENTS = 2**32  # elements of a result that get independent random bits
@@ -96,24 +96,37 @@ def layout(a: Any, b: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int,
     return left, right, batch, shape
 
 
-def matmul_arrays(a: np.ndarray, b: np.ndarray, accumulator: Accumulator, seed: int, threads: int) -> np.ndarray:
-    """The product of numpy arrays, by a compiled loop if one serves; float32 or float64, as the loop computed."""
-    left, right, batch, shape = layout(a.shape, b.shape)
+def matmul_arrays(xp: Any, a: Any, b: Any, accumulator: Accumulator, seed: int, threads: int) -> Any:
+    """The product of arrays of numpy or torch, by a compiled loop if one serves.
+
+    Args:
+        xp: numpy or torch. Tensors on the CPU are to be passed as numpy arrays that share their memory.
+        a, b: float32 or float64, of shapes as for ``torch.matmul``.
+        accumulator, seed, threads: see :func:`resolve_arguments`.
+
+    Returns:
+        float32 or float64, as the loop computed.
+    """
+    left, right, batch, shape = layout(tuple(a.shape), tuple(b.shape))
     check_size(shape, accumulator)
-    a, b = (x.astype(inputs.working_dtype(x.dtype.name), copy=False) for x in (a.reshape(left), b.reshape(right)))
-    check_products(a, b)
-    a, b = _stacked(a, batch, b.ndim == 2), (b[None] if b.ndim == 2 else _stacked(b, batch, False))
-    result = kernels.matmul(a, b, accumulator, seed, threads)
+    check_products(xp, a, b)
+    count, (rows, length), columns = math.prod(batch), left[-2:], right[-1]
+    a = xp.broadcast_to(a.reshape(left), (*batch, rows, length))
+    if len(right) == 2:  # b has no batch of its own: a becomes one tall matrix
+        a, b = a.reshape(1, count * rows, length), b.reshape(1, length, columns)
+    else:
+        a = a.reshape(count, rows, length)
+        b = xp.broadcast_to(b.reshape(right), (*batch, length, columns)).reshape(count, length, columns)
+    result = None
+    if xp is np:
+        result = compiled_sums.matmul(a, b, accumulator, seed, threads)
+    elif gpu.serves(a.device):
+        from lplab.arithmetic import gpu_sums
+
+        result = gpu_sums.matmul(a, b, accumulator, seed)
     if result is None:
-        result = array_kernels.matmul(np, as_float64(np, a), as_float64(np, b), accumulator, seed)
+        result = array_sums.matmul(xp, as_float64(xp, a), as_float64(xp, b), accumulator, seed)
     return result.reshape(shape)
-
-
-def _stacked(x: np.ndarray, batch: tuple[int, ...], fold: bool) -> np.ndarray:
-    """X as [batch, …, …]; or, where the other operand has no batch of its own, as one tall matrix."""
-    wide, count = np.broadcast_to(x, (*batch, *x.shape[-2:])), math.prod(batch)
-    rows, columns = x.shape[-2:]
-    return wide.reshape(1, count * rows, columns) if fold else wide.reshape(count, rows, columns)
 
 
 def as_float64(xp: Any, x: Any) -> Any:
@@ -131,12 +144,12 @@ def check_size(shape: tuple[int, ...], accumulator: Accumulator) -> None:
         raise ValueError(f"stochastic rounding has random bits for 2^32 elements of a result, not for shape {shape}")
 
 
-def check_products(a: np.ndarray, b: np.ndarray) -> None:
-    """Raise a ValueError for float64 operands whose products may not be exact."""
-    if a.dtype != np.float64 and b.dtype != np.float64:
+def check_products(xp: Any, *factors: Any) -> None:
+    """Raise a ValueError if one of both factors is float64 and their products may not be exact."""
+    if all(x.dtype != xp.float64 for x in factors):
         return
-    ranges = [bit_range_of(x if x.dtype == np.float64 else as_float64(np, x)) for x in (a, b)]
-    products = ranges[0].times(ranges[1])
+    a, b = (bit_range_of(as_float64(np, x if xp is np else x.cpu().numpy())) for x in factors)
+    products = a.times(b)
     if not products_are_exact(products, "float64"):
         raise ValueError(
             f"products of these float64 operands may not be exact: they have up to {products.bits} bits from "

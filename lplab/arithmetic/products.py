@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lplab.arithmetic import gemm
-from lplab.formats import dispatch
+from lplab.formats import inputs
 
 
 def matmul(
@@ -60,20 +60,34 @@ def matmul(
     (array([[1024.]], dtype=float32), array([[5000.]], dtype=float32))
     """
     how = (accumulator, chunk, outer, rounding, fma, product, seed, threads)
-    if dispatch.is_torch(a) or dispatch.is_torch(b):
-        from lplab.arithmetic import tensors
+    if inputs.is_torch(a) or inputs.is_torch(b):
+        from lplab.arithmetic import torch_products
 
-        return tensors.matmul(a, b, operands, how)  # resolves the arguments outside of torch.compile's graph
+        return torch_products.matmul(a, b, operands, how)  # resolves the arguments outside of torch.compile's graph
     chosen, number, count = gemm.resolve_arguments(*how)
     left, right = gemm.as_array(a), gemm.as_array(b)
     dtype = np.result_type(left, right).newbyteorder("=")
     left, right = gemm.round_operands(left, right, operands)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # half precision; signaling NaN
-        return gemm.matmul_arrays(left, right, chosen, number, count).astype(dtype, copy=False)
+        left, right = (x.astype(inputs.working_dtype(x.dtype.name), copy=False) for x in (left, right))
+        return gemm.matmul_arrays(np, left, right, chosen, number, count).astype(dtype, copy=False)
 
 
 def dot(x: Any, y: Any, accumulator: Any, **settings: Any) -> Any:
-    """The dot product of two vectors of equal length; arguments and errors as in :func:`matmul`.
+    """The dot product of two vectors of equal length, with every addition rounded.
+
+    The ``chunked_dot`` of lab 05 is ``dot(x, y, "dlfloat16", chunk=64)``.
+
+    Args:
+        x, y: vectors [length], of the kinds that :func:`matmul` takes.
+        accumulator: a format, its name, or an Accumulator.
+        **settings: as in :func:`matmul`.
+
+    Returns:
+        A number of the dtype of x and y; a float for lists.
+
+    Raises:
+        TypeError, ValueError: as :func:`matmul`; two shapes that differ.
 
     >>> dot([1.0, 2.0], [3.0, 4.0], "e4m3fn")
     11.0

@@ -12,19 +12,17 @@ from lplab.formats import counter_rng
 
 ADDITION, PRODUCT, TOTAL, EXTRA = range(4)  # the four roundings of a step of Kahan's sum use all four
 STREAMS = 4
-NO_KEYS = np.zeros((0, 2), np.uint32)
+NO_KEYS = np.zeros((0, 2), np.int32)
 
 
 def keys(seed: int, stream: int, steps: int) -> np.ndarray:
-    """The two keys of steps 0 … steps − 1 of a stream, as uint32 [steps, 2]: vectorized ``counter_rng.keys``.
+    """The two keys of steps 0 … steps − 1 of a stream, as int32 [steps, 2].
 
-    >>> tuple(keys(7, ADDITION, 3)[2].tolist()) == counter_rng.keys(7, stretch=2 * STREAMS)
+    >>> tuple(keys(7, ADDITION, 3)[2].view(np.uint32).tolist()) == counter_rng.keys(7, stretch=2 * STREAMS)
     True
     """
-    word = 2**64 - 1
-    start = _split_mix(np.array([seed & word], np.uint64)) ^ np.uint64((seed >> 64) & word)
-    mixed = _split_mix(start ^ (np.arange(steps, dtype=np.uint64) * np.uint64(STREAMS) + np.uint64(stream)))
-    return np.stack([mixed & np.uint64(0xFFFFFFFF), mixed >> np.uint64(32)], axis=1).astype(np.uint32)
+    low, high = counter_rng.keys(seed, STREAMS * np.arange(steps, dtype=np.uint64) + np.uint64(stream))
+    return np.stack([low, high], axis=1).astype(np.uint32).view(np.int32)
 
 
 def random_bits(seed: int, step: int, stream: int, element: int, bits: int) -> int:
@@ -34,11 +32,3 @@ def random_bits(seed: int, step: int, stream: int, element: int, bits: int) -> i
     True
     """
     return int(counter_rng.random_bits(np, counter_rng.keys(seed, STREAMS * step + stream), element, 1, bits)[0])
-
-
-def _split_mix(value: np.ndarray) -> np.ndarray:
-    """The output function of SplitMix64, as in :mod:`lplab.formats.counter_rng`; uint64 products wrap around."""
-    value = value + np.uint64(0x9E3779B97F4A7C15)
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from lplab.arithmetic import compensated_sum, gemm, products
+from lplab.arithmetic import array_sums, gemm, products
 from lplab.arithmetic.accumulator import as_accumulator, register_format
-from lplab.formats import Rounding, counter_rng, inputs
+from lplab.formats import counter_rng, inputs
 from lplab.formats.rounding import as_rounding
 
 
@@ -39,7 +39,7 @@ def sum(
         The same kind and dtype as x, without the axis; for a list a number or a float64 array.
 
     Raises:
-        As :func:`lplab.arithmetic.matmul`.
+        TypeError, ValueError: as :func:`lplab.arithmetic.matmul`; an axis that x does not have.
 
     >>> sum([1.0] * 5000, "dlfloat16"), sum([1.0] * 5000, "dlfloat16", chunk=64)
     (1024.0, 5000.0)
@@ -64,41 +64,48 @@ def pairwise_sum(
         format: a format or its name.
         rounding: as in ``Format.quantize``.
 
+    Returns:
+        The same kind and dtype as x, without the axis; for a list a number or a float64 array.
+
     >>> pairwise_sum([1.0] * 5000, "dlfloat16")
     5000.0
     """
-    return _sum_axis(compensated_sum.pairwise_sum, x, format, axis, rounding, seed)
+    return _sum_axis(array_sums.pairwise_sum, x, format, axis, rounding, seed)
 
 
 def kahan_sum(x: Any, format: Any, axis: int | None = None, *, rounding: Any = "nearest_even", seed: Any = None) -> Any:
     """The sum with Kahan's compensation (1965): a second register holds the rounding error of the first.
 
-    Four operations a number, each rounded to the format: y = x − c; t = s + y; c = (t − s) − y; s = t. Arguments as
-    in :func:`pairwise_sum`.
+    Four operations a number, each rounded to the format: y = x − c; t = s + y; c = (t − s) − y; s = t.
+
+    Args:
+        x, format, axis, rounding, seed: as in :func:`pairwise_sum`.
+
+    Returns:
+        The same kind and dtype as x, without the axis; for a list a number or a float64 array.
 
     >>> kahan_sum([1.0] * 5000, "dlfloat16")
     5000.0
     """
-    return _sum_axis(compensated_sum.kahan_sum, x, format, axis, rounding, seed)
+    return _sum_axis(array_sums.kahan_sum, x, format, axis, rounding, seed)
 
 
-def _sum_axis(work: Any, x: Any, fmt: Any, axis: int | None, rounding: Any, seed: Any) -> Any:
+def _sum_axis(algorithm: Any, x: Any, fmt: Any, axis: int | None, rounding: Any, seed: Any) -> Any:
     rounding = as_rounding(rounding)
     fmt = register_format(fmt, rounding)
     number = counter_rng.seed_to_int(seed) if rounding.is_stochastic else 0
     lines, shape = _lines(x, axis)
-    return _deliver(_sum_of(lines, work, fmt, rounding, number), shape, x)
 
+    def work(xp: Any, lines: Any) -> Any:
+        gemm.check_products(xp, lines, _ones_like(lines))
+        with np.errstate(all="ignore"):
+            return algorithm(xp, gemm.as_float64(xp, lines), fmt, rounding, number)
 
-def _sum_of(lines: Any, work: Any, fmt: Any, rounding: Rounding, seed: int) -> Any:
     if inputs.is_torch(lines):
-        from lplab.arithmetic import tensors
+        from lplab.arithmetic import torch_products
 
-        return tensors.sum_of(lines, work, fmt, rounding, seed)
-    wide = gemm.as_float64(np, lines)
-    gemm.check_products(wide, np.ones(1))
-    with np.errstate(all="ignore"):
-        return work(np, wide, fmt, rounding, seed).astype(lines.dtype.newbyteorder("="), copy=False)
+        return _deliver(torch_products.sum_of(lines, work), shape, x)
+    return _deliver(work(np, lines).astype(lines.dtype.newbyteorder("="), copy=False), shape, x)
 
 
 def _lines(x: Any, axis: int | None) -> tuple[Any, tuple[int, ...]]:

@@ -78,8 +78,7 @@ def measure_machine(*, sizes: tuple[int, ...] = (1024, 2048), repeats: int = 7) 
     Raises:
         OSError: the file cannot be written.
     """
-    from lplab.hardware import local_machine
-    from lplab.training import matmul_benchmark
+    from lplab.hardware import local_machine, matmul_benchmark
 
     path = local_machine.measurement_path()
     path.parent.mkdir(parents=True, exist_ok=True)  # before half a minute of measuring, in case it cannot be

@@ -28,22 +28,22 @@ from lplab.compression.layer_state import LayerState
 
 
 @dataclass(frozen=True)
-class Codec:
+class LosslessCodec:
     """Functions of a package: compress bytes at a level; decompress, given the length of the result."""
 
     compress: Callable[[bytes, int], bytes]
     decompress: Callable[[bytes, int], bytes]
 
 
-def _zlib() -> Codec:
+def _zlib() -> LosslessCodec:
     def decompress(data: bytes, size: int) -> bytes:
         decoder = zlib.decompressobj()
         return _complete(decoder, decoder.decompress(data, size + 1))
 
-    return Codec(zlib.compress, decompress)
+    return LosslessCodec(zlib.compress, decompress)
 
 
-def _zstd() -> Codec:
+def _zstd() -> LosslessCodec:
     zstd = _package("zstandard")
 
     def decompress(data: bytes, size: int) -> bytes:
@@ -52,17 +52,17 @@ def _zstd() -> Codec:
         decoder = zstd.ZstdDecompressor().decompressobj()
         return _complete(decoder, decoder.decompress(data))
 
-    return Codec(lambda data, level: zstd.ZstdCompressor(level=level).compress(data), decompress)
+    return LosslessCodec(lambda data, level: zstd.ZstdCompressor(level=level).compress(data), decompress)
 
 
-def _lz4() -> Codec:
+def _lz4() -> LosslessCodec:
     lz4 = _package("lz4.frame")
 
     def decompress(data: bytes, size: int) -> bytes:
         decoder = lz4.LZ4FrameDecompressor()
         return _complete(decoder, decoder.decompress(data, max_length=size + 1))
 
-    return Codec(lambda data, level: lz4.compress(data, compression_level=level), decompress)
+    return LosslessCodec(lambda data, level: lz4.compress(data, compression_level=level), decompress)
 
 
 def _complete(decoder: Any, result: bytes) -> bytes:
@@ -72,7 +72,7 @@ def _complete(decoder: Any, result: bytes) -> bytes:
     return result
 
 
-CODECS: dict[str, Callable[[], Codec]] = {"zlib": _zlib, "zstd": _zstd, "lz4": _lz4}
+CODECS: dict[str, Callable[[], LosslessCodec]] = {"zlib": _zlib, "zstd": _zstd, "lz4": _lz4}
 LEVELS = {"zlib": (0, 9), "zstd": (1, 22), "lz4": (0, 16)}  # lowest and highest
 
 

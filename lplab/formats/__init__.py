@@ -2,7 +2,7 @@
 
 Start with :func:`get` and :func:`names`, or describe a format of your own with one of the classes. To read the code,
 begin with ``reference.py`` (how rounding works), then ``floating.py`` (what a format is), then
-``paths/array_kernels.py`` and ``paths/prepared.py`` (the same, fast).
+``words.py`` (the rules on bit patterns) and ``apply.py`` (from what you pass to memory and back).
 
 >>> from lplab import formats as F
 >>> F.get("e4m3fn").quantize(0.3)

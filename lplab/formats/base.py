@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from lplab.formats import coding, dispatch
-from lplab.formats.paths.prepared import PreparedRoundings
+from lplab.formats import apply, coding
+from lplab.formats.apply import PreparedRoundings
 from lplab.formats.rounding import Rounding, as_rounding
 from lplab.formats.rounding_spec import Grid, Table
 
@@ -97,7 +97,7 @@ class Format(ABC):
         random_bits: int = 16,
         variant: str = "C",
     ) -> Any:
-        """Round x to values of this format.
+        """Round x to values of this format; with ``rounding="stochastic"`` this is the ``stochastic_round`` of lab 02.
 
         Args:
             x: numpy array or torch tensor (CPU or CUDA) of float16, bfloat16, float32 or float64, of any shape,
@@ -132,7 +132,7 @@ class Format(ABC):
         >>> get("q4.12").quantize(0.1, rounding="up")
         0.10009765625
         """
-        return dispatch.quantize(self.prepared_roundings, x, as_rounding(rounding, random_bits, variant), seed, out)
+        return apply.quantize(self.prepared_roundings, x, rounding, seed, out, None, random_bits, variant)
 
     def encode(self, x: Any, rounding: str | Rounding = "nearest_even", seed: Any = None) -> Any:
         """Round x to this format and return the codes.

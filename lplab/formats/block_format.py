@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from lplab.checks import check_int
-from lplab.formats import coding, dispatch, tiles
+from lplab.formats import apply, coding, tiles
+from lplab.formats.apply import PreparedRoundings
 from lplab.formats.base import Format
 from lplab.formats.codebook import CodebookFormat
 from lplab.formats.coding import BlockCodes
 from lplab.formats.floating import FloatFormat
 from lplab.formats.integer import IntFormat
-from lplab.formats.paths.prepared import PreparedRoundings
 from lplab.formats.rounding import Rounding, as_rounding
 from lplab.formats.rounding_spec import BlockSpec, Grid
 
@@ -212,10 +212,10 @@ class BlockFormat:
         >>> get("mxint8").quantize([0.1, 0.2, 100.0])
         array([  0.,   0., 100.])
         """
-        rounding = as_rounding(rounding, random_bits, variant)
-        if self.tile[0] > 1:
+        if not isinstance(self.block_size, int):
+            rounding = as_rounding(rounding, random_bits, variant)
             return tiles.quantize(self.prepared_roundings, x, self.tile, rounding, seed, out, axis)
-        return dispatch.quantize(self.prepared_roundings, x, rounding, seed, out, axis)
+        return apply.quantize(self.prepared_roundings, x, rounding, seed, out, axis, random_bits, variant)
 
     def encode(
         self, x: Any, rounding: str | Rounding = "nearest_even", seed: Any = None, *, axis: int = -1

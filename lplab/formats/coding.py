@@ -6,13 +6,15 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from lplab.formats import dispatch
+from lplab.formats import apply, gpu
+from lplab.formats.apply import PreparedRoundings
 from lplab.formats.counter_rng import keys, random_bits, seed_to_int
 from lplab.formats.inputs import as_float_array, as_rows, is_torch, plain_array, tensor_dtype, working_dtype
 from lplab.formats.paths import array_kernels, block_rounding
-from lplab.formats.paths.prepared import PreparedRoundings
 from lplab.formats.rounding import Rounding
 from lplab.formats.rounding_spec import BlockSpec, Grid, Table
+
+LISTED_BITS = 20  # the widest format whose values lie in a table on a GPU
 
 
 class Codec(Protocol):
@@ -72,17 +74,34 @@ def code_dtype(bits: int) -> np.dtype:
 def encode(fmt: Codec, x: Any, rounding: Rounding, seed: Any) -> Any:
     """The work behind ``Format.encode``: see there."""
     if is_torch(x):
-        codes = encode(fmt, _from_torch(x), rounding, seed)
-        return _codes_to_torch(codes, fmt.bits, x.device)
+        found = _encode_on_gpu(fmt, x, rounding, seed) if gpu.serves(x.device) else None
+        if found is None:
+            return _codes_to_torch(encode(fmt, _from_torch(x), rounding, seed), fmt.bits, x.device)
+        _check_codes(fmt, found[1])
+        return found[0]
     is_number = not isinstance(x, np.ndarray | np.generic | list | tuple)
     array = plain_array(x) if isinstance(x, np.ndarray | np.generic) else as_float_array(x)
     exact = _exact(array, fmt.rounding_spec)
-    values = dispatch.quantize(fmt.prepared_roundings, exact, rounding, seed).astype(np.float64)
-    if not fmt.has_nan and np.isnan(values).any():
-        raise ValueError(f"{fmt.label} has no code for NaN, and {int(np.isnan(values).sum())} elements are NaN")
+    values = apply.quantize(fmt.prepared_roundings, exact, rounding, seed).astype(np.float64)
+    _check_codes(fmt, 0 if fmt.has_nan else int(np.isnan(values).sum()))
     with np.errstate(invalid="ignore"):
         codes = fmt.codes_of(values)
     return int(codes) if is_number else codes.astype(code_dtype(fmt.bits))
+
+
+def _check_codes(fmt: Codec, unknown: int) -> None:
+    if unknown:
+        raise ValueError(f"{fmt.label} has no code for NaN, and {unknown} elements are NaN")
+
+
+def _encode_on_gpu(fmt: Codec, x: Any, rounding: Rounding, seed: Any) -> Any:
+    from lplab.formats.gpu import launch
+    from lplab.formats.recorded import check_not_traced
+
+    check_not_traced("encode")
+    tensor_dtype(x)
+    number = seed_to_int(seed) if rounding.is_stochastic else 0
+    return launch.encode(fmt, x.detach().resolve_neg().contiguous(), rounding, number)
 
 
 def _exact(x: np.ndarray, spec: Grid | Table) -> np.ndarray:
@@ -101,17 +120,27 @@ def decode(fmt: Codec, codes: Any) -> Any:
         from lplab.formats.recorded import check_not_traced
 
         check_not_traced("decode")
+        is_integer = not (codes.dtype.is_floating_point or codes.dtype.is_complex or codes.dtype == torch.bool)
+        if gpu.serves(codes.device) and fmt.bits <= LISTED_BITS and is_integer and codes.numel():
+            from lplab.formats.gpu import launch
+
+            codes = codes.detach().contiguous()
+            _check_range(fmt, *map(int, codes.aminmax()))
+            return launch.decode(fmt, codes)
         return torch.from_numpy(decode(fmt, codes.detach().cpu().numpy())).to(codes.device)
     array = plain_array(codes) if isinstance(codes, np.ndarray) else np.asarray(codes)
     too_large = array.dtype == object and all(type(code) is int for code in array.flat)  # for numpy's integers
     if array.dtype.kind not in "iu" and array.size and not too_large:
         raise TypeError(f"codes must be integers, got {array.dtype}")
-    if array.size and not 0 <= array.min() <= array.max() < 2**fmt.bits:
-        raise ValueError(
-            f"codes of {fmt.label} must be from 0 to {2**fmt.bits - 1}, got {array.min()} to {array.max()}"
-        )
+    if array.size:
+        _check_range(fmt, array.min(), array.max())
     values = fmt.values_of(array.astype(np.int64))
     return float(values) if isinstance(codes, int) else values
+
+
+def _check_range(fmt: Codec, least: int, most: int) -> None:
+    if not 0 <= least <= most < 2**fmt.bits:
+        raise ValueError(f"codes of {fmt.label} must be from 0 to {2**fmt.bits - 1}, got {least} to {most}")
 
 
 def encode_blocks(

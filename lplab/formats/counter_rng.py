@@ -38,6 +38,8 @@ def seed_to_int(seed: Any) -> int:
     >>> seed_to_int(7)
     7
     """
+    if type(seed) is int:
+        return seed
     if seed is None:
         return secrets.randbits(64)
     if isinstance(seed, np.random.Generator):
@@ -48,8 +50,10 @@ def seed_to_int(seed: Any) -> int:
         raise TypeError(f"seed must be an integer, a numpy Generator or None, got {type(seed).__name__}") from None
 
 
-def keys(seed: int, stretch: int = 0) -> tuple[int, int]:
+def keys(seed: int, stretch: Any = 0) -> tuple[Any, Any]:
     """Two 32-bit keys for the elements stretch·2^32 … (stretch + 1)·2^32 − 1 of a tensor.
+
+    ``stretch`` is an int, or a uint64 array, which gives two arrays of keys.
 
     >>> keys(0) == keys(0), keys(0) == keys(1), keys(0) == keys(0, stretch=1)
     (True, False, False)

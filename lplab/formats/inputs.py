@@ -116,16 +116,25 @@ def working_dtype(name: str) -> str:
     raise TypeError(f"cannot quantize elements of type {name}; allowed: {ALLOWED}{hint}")
 
 
+def checked_axis(x: Any, axis: int | None) -> int:
+    """The number of an axis of x, from 0 on; None is the last one.
+
+    Raises:
+        ValueError: x has no such axis.
+    """
+    axis, dimensions = -1 if axis is None else axis, max(x.ndim, 1)
+    if not -dimensions <= axis < dimensions:
+        raise ValueError(f"axis must be from {-dimensions} to {dimensions - 1} for {x.ndim} dimensions, got {axis}")
+    return axis % dimensions
+
+
 def as_rows(xp: Any, x: Any, axis: int | None) -> tuple[Any, Any]:
     """X as [rows, length] with ``axis`` last, and the function that brings a result back into the shape of x.
 
     Raises:
         ValueError: x has no such axis.
     """
-    axis = -1 if axis is None else axis
-    dimensions = max(x.ndim, 1)
-    if not -dimensions <= axis < dimensions:
-        raise ValueError(f"axis must be from {-dimensions} to {dimensions - 1} for {x.ndim} dimensions, got {axis}")
+    axis = checked_axis(x, axis)
     wide = x.reshape(1) if x.ndim == 0 else x
     moved = xp.moveaxis(wide, axis, -1)
     rows = moved.reshape(-1, moved.shape[-1]) if moved.shape[-1] else moved.reshape(0, 0)

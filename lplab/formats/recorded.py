@@ -16,17 +16,25 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
+
+from lplab.formats.torch_privates import (
+    FAKE,
+    FUNCTIONAL,
+    PROXY,
+    count_dispatch_modes,
+    dispatch_mode,
+    forward_derivative_level,
+    is_fake,
+    open_transform,
+    tracing_state,
+)
 
 Rounding = Callable[[Tensor, float], Tensor]
 """(tensor without gradient, scale) → the rounded tensor."""
-_tracing_state, _count_modes = torch._C._get_tracing_state, torch._C._len_torch_dispatch_stack  # asked in each rounding
-_open_transform = torch._C._functorch.peek_interpreter_stack
-_MODES = tuple(getattr(torch._C._TorchDispatchModeKey, name) for name in ("PROXY", "FAKE", "FUNCTIONAL"))
 _roundings: dict[int, Rounding] = {}
 _numbers: dict[Hashable, int] = {}
-_library = torch.library.Library("lplab", "DEF")
-_library.define("round(Tensor x, int rounding, float scale, float? lowest=None, float? highest=None) -> Tensor")
+LIBRARY = torch.library.Library("lplab", "DEF")
+LIBRARY.define("round(Tensor x, int rounding, float scale, float? lowest=None, float? highest=None) -> Tensor")
 
 
 def _round(x: Tensor, rounding: int, scale: float, lowest: Any = None, highest: Any = None) -> Tensor:
@@ -36,7 +44,8 @@ def _round(x: Tensor, rounding: int, scale: float, lowest: Any = None, highest: 
     return values.clone() if values._is_view() or values.data_ptr() == x.data_ptr() else values
 
 
-def _shape(x: Tensor, rounding: int, scale: float, lowest: Any = None, highest: Any = None) -> Tensor:
+def shape_of_rounded(x: Tensor, *how: Any) -> Tensor:
+    """What a rounding of x gives, as far as it is known without numbers: shape, dtype, device and strides."""
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
@@ -52,9 +61,9 @@ def _straight_through(ctx: Any, gradient: Tensor) -> tuple:
     return gradient, None, None, None, None
 
 
-_library.impl("round", _round, "CompositeExplicitAutograd")
-torch.library.register_fake("lplab::round", _shape, lib=_library)
-torch.library.register_autograd("lplab::round", _straight_through, setup_context=_keep, lib=_library)
+LIBRARY.impl("round", _round, "CompositeExplicitAutograd")
+torch.library.register_fake("lplab::round", shape_of_rounded, lib=LIBRARY)
+torch.library.register_autograd("lplab::round", _straight_through, setup_context=_keep, lib=LIBRARY)
 
 
 def is_inside(x: Tensor, limits: tuple[float, float]) -> Tensor:
@@ -89,9 +98,9 @@ def is_tracing() -> bool:
     >>> is_tracing()
     False
     """
-    if _tracing_state() is not None:
+    if tracing_state() is not None:
         return True
-    return _count_modes() > 0 and any(map(torch._C._get_dispatch_mode, _MODES))
+    return count_dispatch_modes() > 0 and any(map(dispatch_mode, (PROXY, FAKE, FUNCTIONAL)))
 
 
 def is_recording() -> bool:
@@ -100,7 +109,7 @@ def is_recording() -> bool:
     >>> is_recording()
     False
     """
-    return _tracing_state() is not None or (_count_modes() > 0 and torch._C._get_dispatch_mode(_MODES[0]) is not None)
+    return tracing_state() is not None or (count_dispatch_modes() > 0 and dispatch_mode(PROXY) is not None)
 
 
 def knows_shapes_alone() -> bool:
@@ -109,22 +118,22 @@ def knows_shapes_alone() -> bool:
     >>> knows_shapes_alone()
     False
     """
-    return torch._C._get_dispatch_mode(_MODES[1]) is not None
+    return dispatch_mode(FAKE) is not None
 
 
 def is_recorded(x: Tensor) -> bool:
     """Whether a rounding of this tensor must be a call of the operator, see :func:`recorded`."""
     return (
         x.is_meta
-        or _tracing_state() is not None
-        or (_count_modes() > 0 and is_tracing())
+        or tracing_state() is not None
+        or (count_dispatch_modes() > 0 and is_tracing())
         or (type(x) is not Tensor and not has_numbers(x))
     )
 
 
 def has_numbers(x: Tensor) -> bool:
     """Whether a tensor holds numbers: not on the meta device, and no fake tensor."""
-    return not (x.is_meta or (type(x) is not Tensor and isinstance(x, torch._subclasses.FakeTensor)))
+    return not (x.is_meta or (type(x) is not Tensor and is_fake(x)))
 
 
 def is_transforming() -> bool:
@@ -133,7 +142,7 @@ def is_transforming() -> bool:
     >>> is_transforming()
     False
     """
-    return _open_transform() is not None or forward_ad._current_level >= 0
+    return open_transform() is not None or forward_derivative_level() >= 0
 
 
 def check_not_traced(what: str) -> None:

@@ -7,33 +7,44 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
-from torch.autograd import forward_ad
 
-from lplab.formats import counter_rng
+from lplab.formats import gpu
+from lplab.formats.gradients import StraightThrough
 from lplab.formats.inputs import as_rows, check_strided
-from lplab.formats.paths import array_kernels, block_rounding, kernel_selection, prepared
-from lplab.formats.paths.prepared import Prepared, PreparedBlocks, PreparedRounding, PreparedRoundings
-from lplab.formats.recorded import is_inside, is_recorded, is_recording, is_transforming, recorded
-from lplab.formats.rounding import Rounding
+from lplab.formats.paths import array_kernels, block_rounding, kernel_selection
+from lplab.formats.recorded import (
+    LIBRARY,
+    is_inside,
+    is_recorded,
+    is_recording,
+    is_transforming,
+    recorded,
+    shape_of_rounded,
+)
+from lplab.formats.torch_privates import (
+    count_dispatch_modes,
+    forward_derivative_level,
+    open_transform,
+    tracing_state,
+)
 
+# What is called ``ready`` here is what :func:`lplab.formats.apply.prepare` gives, for the dtype of x.
 DEVICE_BLOCK = 2**24  # elements at a time on an accelerator: bounds the memory for intermediate results
 _WORKING_DTYPES = torch.float32, torch.float64
 
 
 @torch.compiler.disable  # torch.compile would drop casts, and it cannot trace the compiled kernels
-def quantize(
-    roundings: PreparedRoundings, x: torch.Tensor, rounding: Rounding, seed: int, out: Any, axis: int | None
-) -> torch.Tensor:
+def quantize(ready: Any, x: torch.Tensor, seed: int, out: Any, axis: int | None) -> torch.Tensor:
     """The work behind ``Format.quantize`` for a tensor; gradients pass straight through."""
-    ready = roundings[rounding.mode, rounding.random_bits, rounding.variant, x.dtype]
     _check_out(x, out)
     if _is_watched(x):
         return _without_memory(ready, x, seed, axis, None, out)
     if x.requires_grad and torch.is_grad_enabled():
         if out is not None:
             raise ValueError("out cannot be combined with a tensor that requires a gradient; use x.detach()")
-        return StraightThrough.apply(x, ready, seed, axis, None)
+        return StraightThrough.apply(x, lambda values: _quantize(ready, values, seed, None, axis))
     return _quantize(ready, x.detach(), seed, out, axis)
 
 
@@ -42,45 +53,20 @@ def _is_watched(x: torch.Tensor) -> bool:
 
     This is asked in each call, so that functions which decide it exactly are called only where it may be so.
     """
-    may_be = torch._C._get_tracing_state() is not None or torch._C._len_torch_dispatch_stack() > 0
-    may_be = may_be or torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
+    may_be = tracing_state() is not None or count_dispatch_modes() > 0
+    may_be = may_be or open_transform() is not None or forward_derivative_level() >= 0
     may_be = may_be or x.is_meta or type(x) is not torch.Tensor
     return may_be and (is_recorded(x) or is_transforming())
 
 
 def straight_through(
-    ready: Prepared, x: torch.Tensor, seed: int, axis: int | None, limits: tuple[float, float] | None
+    ready: Any, x: torch.Tensor, seed: int, axis: int | None, limits: tuple[float, float] | None
 ) -> torch.Tensor:
     """Round; gradients pass straight through, or only within ``limits``."""
     if _is_watched(x):
         return _without_memory(ready, x, seed, axis, limits)
-    return StraightThrough.apply(x, ready, seed, axis, limits)
-
-
-class StraightThrough(torch.autograd.Function):
-    """Rounding in the forward pass, identity in the backward pass (optionally zero where the value was clipped)."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: torch.Tensor,
-        ready: Prepared,
-        seed: int,
-        axis: int | None,
-        limits: tuple[float, float] | None,
-    ) -> torch.Tensor:
-        """Round; remember which elements lie within ``limits``, if they are given."""
-        ctx.clip = limits is not None
-        if limits is not None:
-            ctx.save_for_backward(is_inside(x, limits))
-        return _quantize(ready, x.detach(), seed, None, axis)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        """The gradient itself, or zero outside the range."""
-        if ctx.clip:
-            gradient = gradient * ctx.saved_tensors[0]
-        return gradient, None, None, None, None
+    inside = None if limits is None else is_inside(x.detach(), limits)
+    return StraightThrough.apply(x, lambda values: _quantize(ready, values, seed, None, axis), inside)
 
 
 class TransformedRounding(torch.autograd.Function):
@@ -88,7 +74,7 @@ class TransformedRounding(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        x: torch.Tensor, ready: Prepared, seed: int, axis: int | None, limits: tuple[float, float] | None
+        x: torch.Tensor, ready: Any, seed: int, axis: int | None, limits: tuple[float, float] | None
     ) -> torch.Tensor:
         """Round."""
         if is_recorded(x):
@@ -116,7 +102,7 @@ class TransformedRounding(torch.autograd.Function):
         return tangent.view_as(tangent)
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple, x: torch.Tensor, ready: Prepared, *rest: Any) -> tuple[torch.Tensor, int]:
+    def vmap(info: Any, in_dims: tuple, x: torch.Tensor, ready: Any, *rest: Any) -> tuple[torch.Tensor, int]:
         """Round each example of a batch as if it were alone: its blocks are its own, its random bits begin anew."""
         batch = x.movedim(in_dims[0], 0)
         if (ready.block_size == 1 and not ready.rounding.is_stochastic) or not len(batch):
@@ -124,8 +110,36 @@ class TransformedRounding(torch.autograd.Function):
         return torch.stack([TransformedRounding.apply(each, ready, *rest) for each in batch]), 0
 
 
+# For torch.compile a rounding is one operator: it keeps its graph, and looks neither into loops nor into kernels.
+LIBRARY.define("quantize(Tensor x, int number, str mode, int random_bits, str variant, int seed, int? axis) -> Tensor")
+
+
+def _operator(
+    x: torch.Tensor, number: int, mode: str, random_bits: int, variant: str, seed: int, axis: int | None
+) -> torch.Tensor:
+    roundings = kernel_selection.ROUNDINGS.get(number)
+    if roundings is None:
+        raise RuntimeError("the format that a compiled rounding was made for is gone; compile the function again")
+    return quantize(roundings[mode, random_bits, variant, x.dtype], x.detach(), seed, None, axis)
+
+
+def _straight_through(ctx: Any, gradient: torch.Tensor) -> tuple:
+    return gradient, None, None, None, None, None, None
+
+
+def _of_each_example(info: Any, in_dims: tuple, x: torch.Tensor, *how: Any) -> tuple[torch.Tensor, int]:
+    batch = x.movedim(in_dims[0], 0)
+    return torch.stack([torch.ops.lplab.quantize(each, *how) for each in batch]), 0
+
+
+LIBRARY.impl("quantize", _operator, "CompositeExplicitAutograd")
+torch.library.register_fake("lplab::quantize", lambda x, *how: shape_of_rounded(x), lib=LIBRARY)
+torch.library.register_autograd("lplab::quantize", _straight_through, lib=LIBRARY)
+torch.library.register_vmap("lplab::quantize", _of_each_example, lib=LIBRARY)
+
+
 def _without_memory(
-    ready: Prepared,
+    ready: Any,
     x: torch.Tensor,
     seed: int,
     axis: int | None,
@@ -141,7 +155,7 @@ def _without_memory(
 
 
 def _recorded(
-    ready: Prepared, x: torch.Tensor, seed: int, axis: int | None, limits: tuple[float, float] | None
+    ready: Any, x: torch.Tensor, seed: int, axis: int | None, limits: tuple[float, float] | None
 ) -> torch.Tensor:
     """Round by a call that PyTorch records."""
     if ready.rounding.is_stochastic and is_recording():
@@ -152,7 +166,30 @@ def _recorded(
     return recorded(lambda x, scale: _quantize(ready, x, seed, None, axis), (ready, seed, axis), x, limits=limits)
 
 
-def _quantize(ready: Prepared, x: torch.Tensor, seed: int, out: torch.Tensor | None, axis: int | None) -> torch.Tensor:
+def by_loop(ready: Any, x: torch.Tensor, seed: int, scale: float | None = None) -> torch.Tensor | None:
+    """A tensor on the CPU rounded number by number into a new one by the compiled loop; None where none is ready.
+
+    The result lies in memory in the order of x where x is dense, such as a transposed matrix; with random bits it is
+    contiguous, as they are numbered in this order.
+
+    Args:
+        ready: of the dtype of x.
+        x: strided, without a gradient and without a sign flag.
+        seed: of the random bits.
+        scale: what numbers are divided by before and multiplied by afterwards, if each call has a scale.
+    """
+    if ready.loop_for(x.numel()) is None:
+        return None
+    if ready.is_stochastic:
+        x = x.contiguous()
+    out = torch.empty_like(x)
+    if not x.is_contiguous() and x.stride() != out.stride():
+        x = torch.empty_like(out).copy_(x)
+    ready.round_at(x.data_ptr(), out.data_ptr(), x.numel(), seed, scale)
+    return out
+
+
+def _quantize(ready: Any, x: torch.Tensor, seed: int, out: torch.Tensor | None, axis: int | None) -> torch.Tensor:
     plain = x.layout is torch.strided and not x.is_nested and x.is_contiguous() and not x.is_neg()
     if plain and x.is_cpu and x.dtype in _WORKING_DTYPES:
         block = ready.block_size
@@ -162,15 +199,21 @@ def _quantize(ready: Prepared, x: torch.Tensor, seed: int, out: torch.Tensor | N
             target = torch.empty_like(x, memory_format=torch.contiguous_format) if out is None else out
             if ready.round_at(x.data_ptr(), target.data_ptr(), x.numel(), seed):
                 return target
-            if kernel_selection.available() and isinstance(
-                ready, PreparedRounding
-            ):  # no loop yet; to ask again counts twice
-                ready.by_arrays(x.reshape(-1).numpy(), target.detach().reshape(-1).numpy(), seed)
+            if kernel_selection.available() and block == 1:  # no loop yet; to ask again counts twice
+                flat, result = (each.detach().reshape(-1).numpy() for each in (x, target))
+                array_kernels.quantize_into(np, flat, result, ready.spec, ready.rounding, seed)
                 return target
     check_strided(x)
     work = torch.float64 if x.dtype == torch.float64 else torch.float32
     x = x.resolve_neg()  # views such as z.conj().imag have a sign flag that is not in memory
-    if isinstance(ready, PreparedBlocks):
+    if gpu.serves(x.device):
+        from lplab.formats.gpu import launch
+
+        source = x.contiguous()
+        target = _target(out, source)
+        if launch.quantize(ready.spec, ready.rounding, source, target, seed, axis):
+            return _deliver(target, out)
+    if ready.block_size > 1:
         rows, undo = as_rows(torch, x.to(work), axis)
         rows = rows.contiguous()
         in_order = axis in (None, -1, x.ndim - 1)
@@ -182,10 +225,13 @@ def _quantize(ready: Prepared, x: torch.Tensor, seed: int, out: torch.Tensor | N
         target = _target(out, flat)
         _run(ready, flat, target, seed)
         result = target.reshape(x.shape)
-    if out is not None and target.data_ptr() == out.data_ptr():
-        return out
-    if out is None:
-        return result.to(x.dtype)
+    return result.to(x.dtype) if out is None else _deliver(result, out)
+
+
+def _deliver(result: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
+    """The result, in ``out`` if there is one."""
+    if out is None or result.data_ptr() == out.data_ptr():
+        return result if out is None else out
     with torch.no_grad():
         return out.copy_(result)
 
@@ -198,24 +244,14 @@ def _target(out: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(x)
 
 
-def _run(ready: PreparedRounding, x: torch.Tensor, out: torch.Tensor, seed: int) -> None:
-    on_cpu, rounding = x.device.type == "cpu", ready.rounding
-    if on_cpu and kernel_selection.available():
+def _run(ready: Any, x: torch.Tensor, out: torch.Tensor, seed: int) -> None:
+    if x.is_cpu and kernel_selection.available():
         ready(x.numpy(), out.numpy(), seed)
-        return
-    block = prepared.ELEMENTS_PER_STEP if on_cpu else DEVICE_BLOCK
-    for first in range(0, x.numel(), block):
-        part = x[first : first + block]
-        draws = None
-        if rounding.is_stochastic:
-            key = counter_rng.keys(seed, first // prepared.ELEMENTS_PER_KEY)
-            draws = counter_rng.random_bits(
-                torch, key, first % prepared.ELEMENTS_PER_KEY, part.numel(), rounding.random_bits, x.device
-            )
-        out[first : first + block] = array_kernels.quantize(torch, part, ready.spec, rounding, draws)
+    else:
+        array_kernels.quantize_into(torch, x, out, ready.spec, ready.rounding, seed, None if x.is_cpu else DEVICE_BLOCK)
 
 
-def _run_rows(ready: PreparedBlocks, rows: torch.Tensor, out: torch.Tensor, seed: int) -> None:
+def _run_rows(ready: Any, rows: torch.Tensor, out: torch.Tensor, seed: int) -> None:
     if rows.device.type == "cpu" and kernel_selection.available():
         ready(rows.numpy(), out.numpy(), seed)
     else:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from lplab.formats import dispatch, inputs
-from lplab.formats.paths.prepared import PreparedRoundings
+from lplab.formats import apply, inputs
+from lplab.formats.apply import PreparedRoundings
 from lplab.formats.rounding import Rounding
 
 
@@ -38,7 +38,7 @@ def quantize(
         ValueError: x has fewer than two axes, or no such axis; an ``out`` that does not fit.
     """
     if isinstance(x, np.ma.MaskedArray):
-        return dispatch.keep_mask(x, out, lambda plain: quantize(roundings, plain, tile, rounding, seed, None, axis))
+        return apply.keep_mask(x, out, lambda plain: quantize(roundings, plain, tile, rounding, seed, None, axis))
     if inputs.is_torch(x):
         inputs.check_strided(x)
         array = x
@@ -55,10 +55,10 @@ def quantize(
 
         moved = torch.moveaxis(array, axis, -1)
         blocks = in_tiles(torch, moved, tile)
-        rounded = dispatch.quantize(roundings, blocks.contiguous(), rounding, seed, None, -1)
+        rounded = apply.quantize(roundings, blocks.contiguous(), rounding, seed, None, -1)
         return torch.moveaxis(from_tiles(rounded, moved.shape, tile), -1, axis)
     moved = np.moveaxis(array, axis, -1)
-    rounded = dispatch.quantize(roundings, in_tiles(np, moved, tile), rounding, seed, None, -1)
+    rounded = apply.quantize(roundings, in_tiles(np, moved, tile), rounding, seed, None, -1)
     return np.moveaxis(from_tiles(rounded, moved.shape, tile), -1, axis)
 
 

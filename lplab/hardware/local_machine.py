@@ -13,7 +13,7 @@ from lplab.hardware.chip import PEAKS, Accelerator
 from lplab.hardware.sourced_value import SourcedValue
 
 T = TypeVar("T")
-PRODUCT_BYTES = {  # of two operands and a result, as lplab.training.matmul_benchmark multiplies them
+PRODUCT_BYTES = {  # of two operands and a result, as lplab.hardware.matmul_benchmark multiplies them
     "fp32": 4 + 4 + 4,
     "tf32": 4 + 4 + 4,
     "fp16": 2 + 2 + 2,
@@ -86,7 +86,7 @@ def _read(use: Callable[[Any], T]) -> T:
 
 
 def from_measurement(measured: Mapping[str, Any], whose: str) -> Accelerator:
-    """A chip from the result of :func:`lplab.training.matmul_benchmark.measure`.
+    """A chip from the result of :func:`lplab.hardware.matmul_benchmark.measure`.
 
     The peak of a format is the best median over the matrix sizes: what the machine reaches, not the number of a data
     sheet. Real products can therefore reach its roofline. It has a memory bandwidth if that was measured.

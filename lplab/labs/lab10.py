@@ -43,29 +43,6 @@ def recorded_run(
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 
-def two_learners() -> figures.DataTable:
-    """Two learners with four elements each: their own choices added, and the choice of the first one added.
-
-    >>> [row[1:] for row in two_learners().rows()[2:]]
-    [['4', '0', '3', '0'], ['5', '0', '0', '0']]
-    """
-    p = np.array([[4, 1, -1, 0], [1, 1, 3, 0]])
-    places = np.abs(p).argmax(axis=1)
-    own = np.zeros_like(p)
-    own[range(2), places] = p[range(2), places]
-    first = np.where(np.arange(4) == places[0], p, 0)
-    rows = {
-        "A would like to send": p[0],
-        "B would like to send": p[1],
-        "own choices, added": own.sum(axis=0),
-        "A chooses for both, added": first.sum(axis=0),
-    }
-    return figures.DataTable(
-        {"": list(rows)} | {f"element {i + 1}": [int(row[i]) for row in rows.values()] for i in range(4)},
-        caption="Two learners, and each sends one of four elements",
-    )
-
-
 def sums_and_bytes() -> figures.DataTable:
     """What the sum of all messages holds, and what a learner sends, for 1 to 64 learners.
 

@@ -193,7 +193,7 @@ def live_branch(shown: Any) -> widgets.LiveBranch:
     """
     from lplab.claims import BranchPlan  # these load torch: not with the lab
     from lplab.claims.framework.models import branch_transformer
-    from lplab.training.recipe.ingredients import recipe_of
+    from lplab.training.recipe.ingredient_recipes import recipe_of
 
     recorded = ingredient_branches()
     return widgets.live_branch(

@@ -12,7 +12,7 @@ array([ 0.1, -0.7,  0.3])
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from lplab.quantizers.delayed_scaling import AmaxHistory, DelayedScaling, Hindsight
+from lplab.quantizers.delayed_scaling import AmaxHistory, DelayedScaling
 from lplab.quantizers.dorefa import dorefa_activations, dorefa_weights, dorefa_weights_backward
 from lplab.quantizers.four_bit_grids import GRADIENT_GRIDS, FourBitGrid, GridEffect, grid_effect
 from lplab.quantizers.gradscale import GradScale
@@ -45,7 +45,6 @@ __all__ = [
     "GradScale",
     "GridEffect",
     "Hadamard",
-    "Hindsight",
     "Lsq",
     "Luq",
     "MinMse",

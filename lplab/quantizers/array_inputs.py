@@ -59,6 +59,11 @@ def to_working_array(x: Any) -> WorkingArray:
     return WorkingArray(np, array, float if array.ndim == 0 else lambda result: result)
 
 
+def number_like(xp: Any, x: Any, value: float) -> Any:
+    """A number as an array or tensor without dimensions, in the dtype and on the device of x."""
+    return np.asarray(value, x.dtype) if xp is np else x.new_full((), value)
+
+
 def to_kind_of(x: Any, result: Any) -> Any:
     """Convert an array to the kind of x; its dtype stays."""
     return sys.modules["torch"].as_tensor(result) if inputs.is_torch(x) else result
@@ -108,10 +113,10 @@ def straight_through(x: Any, values: Any, inside: Any = None) -> Any:
     """
     if not requires_gradient(x):
         return values
-    from lplab.quantizers import autograd
+    from lplab.formats.gradients import StraightThrough
 
     mask = None if inside is None else to_kind_of(x, inside())
-    return autograd.StraightThrough.apply(x, values, mask)
+    return StraightThrough.apply(x, lambda _: values, mask)
 
 
 def as_rows(x: Any, axis: int | None) -> Any:
@@ -143,21 +148,3 @@ def broadcast_scale(scale: Any, x: Any, axis: int | None) -> Any:
 
 def _size(x: Any) -> int:
     return x.size if isinstance(x, np.ndarray) else x.numel()
-
-
-def largest(xp: Any, rows: Any) -> Any:
-    """The largest magnitude of each row, NaN where a row holds NaN and 0 where it is empty."""
-    if rows.shape[1] == 0:
-        return rows.sum(1)
-    if xp is np:
-        return np.maximum(rows.max(1), -rows.min(1))
-    low, high = xp.aminmax(rows, dim=1) if rows.shape[0] > 1 else (end.reshape(1) for end in xp.aminmax(rows))
-    return xp.maximum(high, -low)
-
-
-def largest_finite(xp: Any, rows: Any) -> Any:
-    """The largest finite magnitude of each row, 0 where there is none."""
-    top = largest(xp, rows)
-    if bool(xp.isfinite(top).all()):
-        return top
-    return largest(xp, xp.where(xp.isfinite(rows), rows, xp.zeros_like(rows)))

@@ -1,4 +1,4 @@
-"""What quantizers need of torch's autograd: the straight-through estimator, and functions with a given gradient.
+"""What quantizers need of torch's autograd: functions with given gradients, and the values of trained clips.
 
 This module imports torch, so other modules import it inside the functions that have received a tensor.
 """
@@ -19,23 +19,6 @@ def call_without_compiling(function: Callable, *args: Any, **kwargs: Any) -> Any
     return function(*args, **kwargs)
 
 
-class StraightThrough(torch.autograd.Function):
-    """Given values in the forward pass; the gradient, multiplied by a mask if there is one, in the backward pass."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, values: torch.Tensor, inside: torch.Tensor | None) -> torch.Tensor:
-        """Return the values; keep the mask for the backward pass."""
-        ctx.masked = inside is not None
-        if inside is not None:
-            ctx.save_for_backward(inside)
-        return values.view_as(values)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        """The gradient, zero outside the mask."""
-        return gradient * ctx.saved_tensors[0] if ctx.masked else gradient, None, None
-
-
 class GivenGradient(torch.autograd.Function):
     """A function of one tensor, with its gradient as another function."""
 
@@ -51,6 +34,26 @@ class GivenGradient(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         """Return ``gradient_of(x, gradient)``."""
         return ctx.gradient_of(ctx.saved_tensors[0], gradient), None, None
+
+
+class TrainedScalar(torch.autograd.Function):
+    """A function of a tensor and of one trained number, with both gradients as another function."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: torch.Tensor, parameter: torch.Tensor, least: float, function: Callable, gradients_of: Callable
+    ) -> torch.Tensor:
+        """Return ``function(x, value)``, where the value is that of the parameter, but at least ``least``."""
+        ctx.save_for_backward(x)
+        ctx.value, ctx.like, ctx.gradients_of = clamped_value(parameter, least), parameter.detach(), gradients_of
+        return function(x.detach(), ctx.value)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        """The gradients for x and for the parameter, from ``gradients_of(x, value, gradient)``."""
+        for_x, for_parameter = ctx.gradients_of(ctx.saved_tensors[0], ctx.value, gradient)
+        return for_x, torch.full_like(ctx.like, for_parameter), None, None, None
 
 
 def clamped_value(parameter: torch.Tensor, minimum: float) -> float:

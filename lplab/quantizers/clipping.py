@@ -94,23 +94,30 @@ class Magnitudes:
         error = np.maximum(error, 0) / max(len(self.sorted), 1)  # differences of sums can be slightly negative
         return ClipErrors(clips, error[:, :-1].sum(1), error[:, -1])
 
-    def best_clip(self, levels: int, tolerance: float = 1e-4) -> float:
-        """The clip with the least total error: 200 clips up to 1.1 max|x|, then 100 around the best, and so on.
+    def best_clip(self, levels: int, tolerance: float = 1e-4, *, reach: float = 1.1, refinement: int = 100) -> float:
+        """The clip with the least total error: 200 clips up to ``reach`` · max|x|, then more around the best one.
 
-        Of a tensor of zeros, 1. The clip is known to ``tolerance`` · max|x|; of equal errors the smaller clip wins.
+        Args:
+            levels: 2 to 1024.
+            tolerance: the search ends when neighbouring clips are at most ``tolerance`` · max|x| apart.
+            reach: the largest clip that is tried, as a multiple of max|x|.
+            refinement: how many clips are tried between the neighbours of the best one.
+
+        Returns:
+            The clip; of equal errors the smaller one, and 1 for a tensor of zeros.
 
         >>> round(Magnitudes(np.linspace(0, 1, 5001)).best_clip(2), 3)
         0.5
         """
         if not self.largest:
             return 1.0
-        low, high, count = 0.0, 1.1 * self.largest, 200
+        low, high, count = 0.0, reach * self.largest, 200
         while True:
             clips = np.linspace(low, high, count + 1)[1:]
             best, step = float(clips[np.argmin(self.errors(clips, levels).total)]), (high - low) / count
             if step <= tolerance * self.largest:
                 return best
-            low, high, count = max(best - step, 0.0), best + step, 100
+            low, high, count = max(best - step, 0.0), best + step, refinement
 
     def equilibrium_clip(self, decay: float) -> float:
         """The α at which PACT's gradient is zero for the loss ½E[(y − x)²] + decay/2·α², where y is the clipped tensor.

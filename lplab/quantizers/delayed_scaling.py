@@ -8,33 +8,17 @@ a spike: it is clipped, and as long as it is in the history, later tensors are r
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from lplab.checks import check_int
 from lplab.quantizers import array_inputs
 from lplab.quantizers.quantizer import Quantizer
+from lplab.quantizers.reductions import finite_row_maxima
 from lplab.quantizers.scaling import Amax
 
 REDUCTIONS = ("max", "latest")
-
-
-class AmaxTracker(Protocol):
-    """Estimates the largest magnitude of the next tensor from those observed."""
-
-    @property
-    def amax(self) -> float | None:
-        """The estimate; None before the first observation."""
-
-    def observe(self, x: Any) -> float:
-        """Record a tensor and return its largest finite magnitude."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state for a checkpoint."""
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the state of a state_dict."""
 
 
 class AmaxHistory:
@@ -78,51 +62,16 @@ class AmaxHistory:
         self.values = deque(state["values"], self.values.maxlen)
 
 
-class Hindsight:
-    """A running mean of the largest magnitudes (LUQ's in-hindsight maximum): m ← (1 − η)·max|x| + η·m.
-
-    Args:
-        eta: η, from 0 (the latest only) to below 1. The part of the paper that we could read gives no value; 0.1 is
-            our choice.
-
-    The first tensor sets m. NaN and infinity are ignored.
-
-    >>> tracker = Hindsight(eta=0.5)
-    >>> [(tracker.observe([m]), tracker.amax)[1] for m in (4.0, 8.0, 2.0)]
-    [4.0, 6.0, 4.0]
-    """
-
-    def __init__(self, eta: float = 0.1) -> None:
-        if isinstance(eta, bool) or not isinstance(eta, int | float) or not 0 <= eta < 1:
-            raise ValueError(f"eta must be a number from 0 to below 1, got {eta!r}")
-        self.eta = eta
-        self.amax: float | None = None
-
-    def observe(self, x: Any) -> float:
-        """Update the mean with a tensor and return the tensor's largest finite magnitude."""
-        largest = largest_finite(x)
-        self.amax = largest if self.amax is None else (1 - self.eta) * largest + self.eta * self.amax
-        return largest
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state for a checkpoint."""
-        return {"amax": self.amax}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the state of :meth:`state_dict`."""
-        self.amax = state["amax"]
-
-
 class DelayedScaling:
     """Round a tensor with a scale from earlier tensors.
 
-    Scale = amax · 2^margin / (largest value of the format), amax from the ``tracker``. An estimate of zero leaves the
+    Scale = amax · 2^margin / (largest value of the format), amax from the ``history``. An estimate of zero leaves the
     scale unchanged (as in Transformer Engine). The first tensor sets its own scale, unless ``scale`` is given
     (Transformer Engine starts at 1).
 
     Args:
         format: a format of :mod:`lplab.formats`, not a block format, or its name.
-        tracker: an :class:`AmaxHistory` (the default) or :class:`Hindsight`.
+        history: of the magnitudes; None takes ``AmaxHistory()``.
         rounding: as for :class:`~lplab.quantizers.Quantizer`.
         margin: headroom above amax in octaves, −32 to 32.
         power_of_two: round scales up to powers of two.
@@ -136,7 +85,7 @@ class DelayedScaling:
     def __init__(
         self,
         format: Any,
-        tracker: AmaxTracker | None = None,
+        history: AmaxHistory | None = None,
         rounding: Any = "nearest_even",
         *,
         margin: int = 0,
@@ -144,7 +93,7 @@ class DelayedScaling:
         scale: float | None = None,
     ) -> None:
         self.quantizer = Quantizer(format, Amax(power_of_two), rounding)
-        self.tracker = AmaxHistory() if tracker is None else tracker
+        self.history = AmaxHistory() if history is None else history
         self.margin = check_int("margin", margin, -32, 32)
         self.scale = scale
 
@@ -161,8 +110,8 @@ class DelayedScaling:
             scale = self._scale_for(largest_finite(x))
         values = self.quantizer.quantize(x, seed, scale)
         if observe:
-            self.tracker.observe(x)
-            amax = self.tracker.amax
+            self.history.observe(x)
+            amax = self.history.amax
             self.scale = self._scale_for(amax) if amax else scale
         return values
 
@@ -172,12 +121,12 @@ class DelayedScaling:
 
     def state_dict(self) -> dict[str, Any]:
         """The state for a checkpoint."""
-        return {"scale": self.scale, "tracker": self.tracker.state_dict()}
+        return {"scale": self.scale, "history": self.history.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state of :meth:`state_dict`."""
         self.scale = state["scale"]
-        self.tracker.load_state_dict(state["tracker"])
+        self.history.load_state_dict(state["history"])
 
 
 @array_inputs.no_torch_compile
@@ -188,4 +137,4 @@ def largest_finite(x: Any) -> float:
     3.0
     """
     xp, array, _ = array_inputs.to_working_array(x)
-    return float(array_inputs.largest_finite(xp, array.reshape(1, -1))[0])
+    return float(finite_row_maxima(xp, array.reshape(1, -1))[0])

@@ -8,30 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from lplab.checks import check_int
-from lplab.formats import IntFormat
 from lplab.quantizers import array_inputs
+from lplab.quantizers.pact import pact_forward
+from lplab.quantizers.reductions import finite_row_maxima
 from lplab.quantizers.sawb import sawb_clip
 
 
 @array_inputs.no_torch_compile
-def quantize_unit(x: Any, bits: int) -> Any:
-    """Round numbers of [0, 1] to k / (2^bits − 1); values outside are clipped. DoReFa and PACT both use it.
-
-    >>> quantize_unit([-0.2, 0.4, 0.5, 2.0], bits=2).round(4)
-    array([0.    , 0.3333, 0.6667, 1.    ])
-    """
-    xp, array, close = array_inputs.to_working_array(x)
-    one = np.ones((), array.dtype) if xp is np else array.new_ones(())
-    step = float(one / xp.full_like(one, 2 ** check_int("bits", bits, 1, 16) - 1))
-    return close(IntFormat(bits, signed=False, scale=step).quantize(array))
-
-
-@array_inputs.no_torch_compile
 def dorefa_activations(x: Any, bits: int = 4) -> Any:
-    """quantize_unit(x): clip to [0, 1], 2^bits − 1 steps. For tensors the gradient passes where 0 ≤ x ≤ 1.
+    """Numbers rounded to k / (2^bits − 1) and clipped to [0, 1], as PACT does with the clip 1.
+
+    Returns:
+        The kind, shape, dtype and device of x. The gradient of a tensor passes where 0 ≤ x ≤ 1.
 
     Raises:
         ValueError: bits not from 1 to 16.
@@ -39,13 +28,13 @@ def dorefa_activations(x: Any, bits: int = 4) -> Any:
     >>> dorefa_activations([-0.2, 0.4, 2.0], bits=1).tolist()
     [0.0, 0.0, 1.0]
     """
-    values = quantize_unit(x.detach() if array_inputs.requires_gradient(x) else x, bits)
+    values = pact_forward(x, 1.0, check_int("bits", bits, 1, 16))
     return array_inputs.straight_through(x, values, lambda: (x >= 0) & (x <= 1))
 
 
 @array_inputs.no_torch_compile
 def dorefa_weights(w: Any, bits: int = 4) -> Any:
-    """2·quantize_unit(tanh(w)/(2·max|tanh(w)|) + ½) − 1; with one bit sign(w)·E|w|, where zero counts as positive.
+    """2·dorefa_activations(tanh(w)/(2·max|tanh(w)|) + ½) − 1; with one bit sign(w)·E|w|, where zero counts as positive.
 
     Args:
         w: numpy array, torch tensor, number or list.
@@ -80,7 +69,7 @@ def dorefa_weights_backward(w: Any, gradient: Any, bits: int = 4) -> Any:
 
     With one bit it passes straight through, as published.
 
-    >>> dorefa_weights_backward(np.array([0.0, 20.0]), np.array([1.0, 1.0]), bits=2)
+    >>> dorefa_weights_backward([0.0, 20.0], [1.0, 1.0], bits=2)
     array([1., 0.])
     """
     xp, array, _ = array_inputs.to_working_array(w)
@@ -93,7 +82,7 @@ def dorefa_weights_backward(w: Any, gradient: Any, bits: int = 4) -> Any:
 
 def _many_bits(xp: Any, w: Any, bits: int) -> Any:
     squashed, largest = _squash(xp, w)
-    return quantize_unit(squashed / (largest + largest) + 0.5, bits) * 2 - 1
+    return pact_forward(squashed / (largest + largest) + 0.5, 1.0, bits) * 2 - 1
 
 
 def _one_bit(xp: Any, w: Any) -> Any:
@@ -107,5 +96,5 @@ def _squash(xp: Any, w: Any) -> tuple[Any, Any]:
     Libraries differ in the last bit of tanh. Computed in float64 and rounded to float32 the results are the same.
     """
     squashed = xp.asarray(xp.tanh(xp.asarray(w, dtype=xp.float64)), dtype=w.dtype)
-    largest = array_inputs.largest_finite(xp, squashed.reshape(1, -1)).reshape(())
+    largest = finite_row_maxima(xp, squashed.reshape(1, -1)).reshape(())
     return squashed, xp.where(largest > 0, largest, xp.ones_like(largest))

@@ -21,12 +21,11 @@ from typing import Any
 import numpy as np
 
 from lplab.checks import check_positive
-from lplab.formats import FloatFormat, get
+from lplab.formats import get
 from lplab.quantizers.gradscale import RADIX4_MAX
 from lplab.quantizers.luq import Luq
 from lplab.quantizers.radix4 import Radix4, two_phase
 
-_RADIX2 = FloatFormat(3, 0, bias=1, subnormals=False, specials="none")
 _STEP = RADIX4_MAX / 7
 
 
@@ -78,7 +77,8 @@ GRADIENT_GRIDS: dict[str, FourBitGrid] = {
             lambda x, seed: get("int4").quantize(x / _STEP) * _STEP,
         ),
         FourBitGrid(
-            "radix2", "FP4 radix 2", _powers(2, 1.0), 0.75, lambda x, seed: _RADIX2.quantize(x, "nearest_away")
+            "radix2", "FP4 radix 2", _powers(2, 1.0), 0.75,
+            lambda x, seed: Luq(nearest=True).quantize(x, amax=RADIX4_MAX),
         ),
         FourBitGrid(
             "luq", "LUQ (radix 2, coin)", _powers(2, 1.0), 1.0, lambda x, seed: Luq().quantize(x, seed, amax=RADIX4_MAX)

@@ -11,7 +11,7 @@ import numpy as np
 from lplab.checks import check_positive
 from lplab.quantizers import array_inputs
 from lplab.quantizers.radix4 import two_phase
-from lplab.quantizers.reductions import largest
+from lplab.quantizers.reductions import row_maxima
 
 RADIX4_MAX = 2.0**6  # the largest value of radix-4 FP4
 MIN_SCALE, MAX_SCALE = 2.0**-20, 2.0**40  # our choice: tiny gradients would raise the scale without limit
@@ -80,7 +80,9 @@ class GradScale:
 
         Call it once for each worker or micro-batch. The first gradient of all sets the first scale.
         """
-        return self.vote_for(_largest(dy))
+        xp, array, _ = array_inputs.to_working_array(dy)
+        with np.errstate(invalid="ignore"):
+            return self.vote_for(float(row_maxima(xp, array.reshape(1, -1))[0]))
 
     def vote_for(self, largest: float) -> int:
         """As :meth:`vote`, for a gradient whose largest magnitude is known; NaN where an element is NaN.
@@ -173,11 +175,3 @@ def first_scale(largest: float, maximum: float = RADIX4_MAX) -> float:
     """
     scale = math.ldexp(1.0, math.frexp(maximum)[1] - math.frexp(largest)[1])
     return scale if scale * largest <= maximum else scale / 2
-
-
-def _largest(dy: Any) -> float:
-    xp, array, _ = array_inputs.to_working_array(dy)
-    if array.dtype == np.float32 and xp is np:
-        return largest(array)
-    with np.errstate(invalid="ignore"):
-        return float(array_inputs.largest(xp, array.reshape(1, -1))[0])

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from lplab.checks import check_int, check_positive
 from lplab.quantizers import array_inputs
 
@@ -21,8 +19,8 @@ class ConstantLossScale:
     """A constant factor, as in Wang et al. 2018 (1000 for all models, according to later code).
 
     >>> scaler = ConstantLossScale(1000.0)
-    >>> scaler.unscale(np.float32([0.5, -2.0])), scaler.update(finite=False)
-    (array([ 0.0005, -0.002 ], dtype=float32), False)
+    >>> scaler.unscale([0.5, -2.0]), scaler.update(finite=False)
+    (array([ 0.0005, -0.002 ]), False)
     """
 
     scale: float = 1000.0
@@ -114,15 +112,14 @@ def unscale(gradient: Any, scale: float) -> Any:
     array([1., 2.])
     """
     xp, array, close = array_inputs.to_working_array(gradient)
-    divisor = xp.asarray(scale, dtype=array.dtype) if xp is np else array.new_full((), scale)
-    return close(array / divisor)
+    return close(array / array_inputs.number_like(xp, array, scale))
 
 
 @array_inputs.no_torch_compile
 def all_finite(gradients: Iterable[Any]) -> bool:
     """Whether no gradient holds NaN or infinity; None (no gradient) counts as finite, and so does an empty one.
 
-    >>> all_finite([np.ones(3), None]), all_finite([np.ones(3), np.array([np.inf])])
+    >>> all_finite([[1.0, 2.0], None]), all_finite([[1.0], [float("inf")]])
     (True, False)
     """
     for gradient in gradients:

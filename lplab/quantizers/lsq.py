@@ -16,7 +16,7 @@ from lplab.formats import IntFormat
 from lplab.quantizers import array_inputs
 from lplab.quantizers.sawb import sawb_clip
 from lplab.quantizers.scalar_parameter import scalar_parameter_backward
-from lplab.quantizers.scaling import MAX_SCALE, MIN_SCALE
+from lplab.quantizers.scaling import bounded
 
 MIN_STEP = 1e-8  # our choice: the paper does not say how the step stays positive
 
@@ -50,7 +50,7 @@ def lsq_forward(x: Any, step: float, bits: int = 4, *, signed: bool = True) -> A
     """
     xp, array, close = array_inputs.to_working_array(x)
     format = lsq_format(bits, signed)
-    scale = float(_step(xp, array, step))
+    scale = float(array_inputs.number_like(xp, array, bounded(check_positive("step", step))))
     return close(IntFormat(format.bits, signed=signed, scale=scale).quantize(array))
 
 
@@ -72,7 +72,7 @@ def lsq_backward(x: Any, step: float, gradient: Any, bits: int = 4, *, signed: b
     low, high = lsq_format(bits, signed).range
 
     def slopes(xp: Any, part: Any) -> tuple[Any, Any]:
-        quotient = part / _step(xp, part, step)
+        quotient = part / array_inputs.number_like(xp, part, bounded(check_positive("step", step)))
         inside = (quotient > low) & (quotient < high)
         with np.errstate(invalid="ignore"):  # infinity − infinity, where the other branch is taken
             for_step = xp.where(inside, xp.round(quotient) - quotient, xp.clip(quotient, low, high))
@@ -91,10 +91,4 @@ def lsq_step(x: Any, bits: int = 4, *, signed: bool = True) -> float:
     """
     mean = sawb_clip(x, 1)
     step = 2 * mean / math.sqrt(lsq_format(bits, signed).range[1])
-    return min(max(step, MIN_SCALE), MAX_SCALE) if mean else 1.0
-
-
-def _step(xp: Any, x: Any, step: float) -> Any:
-    """The step as a 0-d array in the dtype of x."""
-    value = min(max(check_positive("step", step), MIN_SCALE), MAX_SCALE)
-    return np.asarray(value, x.dtype) if xp is np else x.new_full((), value)
+    return bounded(step) if mean else 1.0

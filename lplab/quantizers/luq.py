@@ -13,7 +13,8 @@ from lplab.formats import FloatFormat, Rounding
 from lplab.formats.counter_rng import seed_to_int
 from lplab.quantizers import array_inputs
 from lplab.quantizers.quantizer import as_scale, quantize_scaled
-from lplab.quantizers.scaling import MAX_SCALE, MIN_SCALE
+from lplab.quantizers.reductions import finite_row_maxima
+from lplab.quantizers.scaling import bounded
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,10 @@ class Luq:
         xp, array, _ = array_inputs.to_working_array(x)
         return float(self._alpha(xp, array, amax)[0])
 
+    def alpha_of(self, largest: float) -> float:
+        """The smallest magnitude of a tensor whose largest finite one is known; 1 if that is 0."""
+        return bounded(largest * 2.0 ** (2 - 2**self.exponent_bits)) if largest > 0 else 1.0
+
     @array_inputs.no_torch_compile
     def quantize(self, x: Any, seed: Any = None, amax: float | None = None) -> Any:
         """The values of x on the grid; the kind, shape, dtype and device of x.
@@ -78,8 +83,8 @@ class Luq:
         Args:
             x: numpy array, torch tensor, number or list. A tensor that requires a gradient gets it straight through.
             seed: an integer, a numpy Generator or None for fresh entropy. Sample 0 is the same for any ``samples``.
-            amax: use this instead of max|x|, for example :class:`~lplab.quantizers.Hindsight`'s; larger magnitudes
-                saturate. None and 0 mean max|x|.
+            amax: use this instead of max|x|, such as a running mean over earlier steps; larger magnitudes saturate.
+                None and 0 mean max|x|.
         """
         xp, array, close = array_inputs.to_working_array(x)
         alpha = self._alpha(xp, array, amax)
@@ -96,12 +101,9 @@ class Luq:
         return array_inputs.straight_through(x, close(total))
 
     def _alpha(self, xp: Any, x: Any, amax: float | None) -> Any:
-        octaves = 2**self.exponent_bits - 2
         if amax:
-            return as_scale(xp, x, check_positive("amax", amax) / 2**octaves, None)
-        largest = array_inputs.largest_finite(xp, x.reshape(1, -1))
-        alpha = xp.clip(largest * 2.0**-octaves, MIN_SCALE, MAX_SCALE)
-        return xp.where(largest > 0, alpha, xp.ones_like(alpha))
+            return as_scale(xp, x, check_positive("amax", amax) * 2.0 ** (2 - 2**self.exponent_bits), None)
+        return as_scale(xp, x, self.alpha_of(float(finite_row_maxima(xp, x.reshape(1, -1))[0])), None)
 
 
 def sample_seeds(seed: Any, samples: int) -> list[int]:

@@ -2,52 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from lplab.checks import check_int, check_positive
 from lplab.formats import inputs
-from lplab.quantizers.autograd import clamped_value
+from lplab.quantizers.autograd import TrainedScalar, clamped_value
 from lplab.quantizers.lsq import MIN_STEP, lsq_backward, lsq_format, lsq_forward, lsq_step
 from lplab.quantizers.pact import MIN_ALPHA, pact_backward, pact_forward, pact_penalty
-
-
-class PactFunction(torch.autograd.Function):
-    """:func:`~lplab.quantizers.pact_forward` with the gradients of :func:`~lplab.quantizers.pact_backward`."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, alpha: torch.Tensor, bits: int | None) -> torch.Tensor:
-        """Clip and round."""
-        ctx.save_for_backward(x)
-        ctx.alpha, ctx.like = clamped_value(alpha, MIN_ALPHA), alpha.detach()
-        return pact_forward(x.detach(), ctx.alpha, bits)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        """Gradients for x and for α."""
-        for_x, for_alpha = pact_backward(ctx.saved_tensors[0], ctx.alpha, gradient)
-        return for_x, torch.full_like(ctx.like, for_alpha), None
-
-
-class LsqFunction(torch.autograd.Function):
-    """:func:`~lplab.quantizers.lsq_forward` with the gradients of :func:`~lplab.quantizers.lsq_backward`."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, step: torch.Tensor, bits: int, signed: bool) -> torch.Tensor:
-        """Clip and round."""
-        ctx.save_for_backward(x)
-        ctx.step, ctx.bits, ctx.signed, ctx.like = clamped_value(step, MIN_STEP), bits, signed, step.detach()
-        return lsq_forward(x.detach(), ctx.step, bits, signed=signed)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        """Gradients for x and for the step."""
-        for_x, for_step = lsq_backward(ctx.saved_tensors[0], ctx.step, gradient, ctx.bits, signed=ctx.signed)
-        return for_x, torch.full_like(ctx.like, for_step), None, None
 
 
 class Pact(torch.nn.Module):
@@ -82,9 +46,10 @@ class Pact(torch.nn.Module):
     @torch.compiler.disable
     def forward(self, x: Any) -> Any:
         """Clip at 0 and α, then round; see :func:`~lplab.quantizers.pact_forward`."""
+        clip = partial(pact_forward, bits=self.bits)
         if not inputs.is_torch(x):
-            return pact_forward(x, clamped_value(self.alpha, MIN_ALPHA), self.bits)
-        return PactFunction.apply(x, self.alpha, self.bits)
+            return clip(x, clamped_value(self.alpha, MIN_ALPHA))
+        return TrainedScalar.apply(x, self.alpha, MIN_ALPHA, clip, pact_backward)
 
     def penalty(self, weight_decay: float) -> torch.Tensor:
         """weight_decay/2 · α², to be added to the loss."""
@@ -125,9 +90,11 @@ class Lsq(torch.nn.Module):
             with torch.no_grad():
                 self.step.fill_(lsq_step(x, self.bits, signed=self.signed))
                 self.started.fill_(True)
+        forward = partial(lsq_forward, bits=self.bits, signed=self.signed)
         if not inputs.is_torch(x):
-            return lsq_forward(x, clamped_value(self.step, MIN_STEP), self.bits, signed=self.signed)
-        return LsqFunction.apply(x, self.step, self.bits, self.signed)
+            return forward(x, clamped_value(self.step, MIN_STEP))
+        backward = partial(lsq_backward, bits=self.bits, signed=self.signed)
+        return TrainedScalar.apply(x, self.step, MIN_STEP, forward, backward)
 
     def extra_repr(self) -> str:
         """The arguments that ``print`` shows."""

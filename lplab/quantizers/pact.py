@@ -14,6 +14,7 @@ from lplab.checks import check_int, check_positive
 from lplab.formats import IntFormat
 from lplab.quantizers import array_inputs
 from lplab.quantizers.quantizer import Quantizer
+from lplab.quantizers.reductions import clip_sides
 from lplab.quantizers.scalar_parameter import scalar_parameter_backward
 from lplab.quantizers.scaling import Percentile
 
@@ -70,16 +71,15 @@ def pact_backward(x: Any, alpha: float, gradient: Any) -> tuple[Any, Any]:
     """
 
     def slopes(xp: Any, part: Any) -> tuple[Any, Any]:
-        clip = _clip(xp, part, alpha)
-        return (part >= 0) & (part < clip), part >= clip
+        inside, above, _ = clip_sides(part, _clip(xp, part, alpha), signed=False)
+        return inside, above
 
     return scalar_parameter_backward(x, gradient, slopes)
 
 
 def _clip(xp: Any, x: Any, alpha: float) -> Any:
-    """The clip, at least MIN_ALPHA, as a 0-d array in the dtype of x."""
-    value = max(check_positive("alpha", alpha), MIN_ALPHA)
-    return np.asarray(value, x.dtype) if xp is np else x.new_full((), value)
+    """The clip, at least MIN_ALPHA, as an array without dimensions in the dtype of x."""
+    return array_inputs.number_like(xp, x, max(check_positive("alpha", alpha), MIN_ALPHA))
 
 
 def pact_penalty(alpha: Any, weight_decay: float) -> Any:

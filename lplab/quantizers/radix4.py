@@ -103,7 +103,7 @@ def two_phase(x: Any, scale: float = 1.0, *, ties: str = "away", underflow: str 
 def _rounded(x: Any, scale: float, phases: tuple[Radix4, ...]) -> list[Any]:
     xp, array, close = array_inputs.to_working_array(x)
     scale = check_positive("scale", scale)
-    factor = xp.full_like(array, scale, shape=()) if xp is np else array.new_full((), scale)
+    factor = array_inputs.number_like(xp, array, scale)
     with np.errstate(over="ignore", under="ignore"):  # overflow saturates in the format
         scaled = array if scale == 1 else xp.asarray(array * factor)
         if phases[0].ties == "toward_zero":  # one ulp towards zero moves ties down and changes no other case

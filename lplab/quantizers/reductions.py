@@ -1,93 +1,99 @@
-"""Fast reductions over tensors in an order that does not depend on the machine.
+"""Fast reductions over tensors in an order that does not depend on the machine: see :mod:`lplab.quantizers.lanes`.
 
-Element i of a tensor is added in float64 to lane i mod ``LANES``; at the end the second half of the lanes is added to
-the first half until one is left. Compiled loops do this in one pass; without numba numpy does.
+Compiled loops need one pass; without numba, and for float64, numpy does it. Tensors off the CPU are reduced by torch.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from lplab.formats.apply import addresses
 from lplab.formats.paths import kernel_selection
-from lplab.formats.paths.addresses import addresses
+from lplab.quantizers.lanes import in_lanes, pairwise_sum
 
-LANES = 1024
 MIN_COMPILED_SIZE = 2**15  # elements from which on loading a loop pays
 _UNREAD = np.empty(1, np.int32)  # a loop writes here what its caller does not need
 _UNREAD_ADDRESS = _UNREAD.ctypes.data
 _loaded: set[Any] = set()  # loops that this process has loaded; only speed depends on it
 
 
-def moments(x: np.ndarray) -> tuple[float, float]:
-    """E[x²] and E|x| of flat float32 or float64 over its finite elements; zeros where there are none.
-
-    >>> moments(np.array([3.0, -1.0, np.inf]))
-    (5.0, 2.0)
-    """
-    if x.dtype == np.float32 and _is_served("moments", x.size):
-        from lplab.quantizers import numba_kernels
-
-        squares, magnitudes, count = numba_kernels.moments_loop(LANES)(np.ascontiguousarray(x))
-    else:
-        finite = np.isfinite(x)
-        wide = np.where(finite, x, 0).astype(np.float64)
-        with np.errstate(over="ignore"):
-            squares, magnitudes = pairwise_sum(_in_lanes(wide * wide)), pairwise_sum(_in_lanes(np.abs(wide)))
-        count = int(finite.sum())
-    return squares / max(count, 1), magnitudes / max(count, 1)
-
-
-def sawb_at(x: int, out: int, count: int, c1: float, c2: float, half: int) -> float:
-    """Round float32 at the address x to SAWB's integers −half … half times a step, at the address out, in one call.
+def moments(xp: Any, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+    """E[x²] and E|x| of each row over its finite elements; zeros where there are none.
 
     Args:
-        x, out: addresses of contiguous, disjoint memory.
-        count: how many numbers there are.
-        c1, c2: of the clip α = c1·√E[x²] − c2·E|x|; the step is α / half.
-        half: 1 to 127.
+        xp: numpy or torch.
+        rows: float32 or float64 [rows, n]. torch may add in another order, which changes a result that is rounded to
+            float32 in about one case of 10^8.
 
     Returns:
-        α, rounded to float32; 0 where nothing was rounded: no loop is loaded, or the formula gives no positive number.
+        Two numpy arrays, float64 [rows].
 
-    >>> x, out = np.float32([1, -3] * 20_000), np.empty(40_000, np.float32)
-    >>> alpha = sawb_at(x.ctypes.data, out.ctypes.data, x.size, 12.035, 12.03, 7)
-    >>> alpha == 0 or ((round(alpha, 3), np.unique(np.rint(out / alpha * 7)).tolist()) == (2.851, [-7.0, 2.0]))
-    True
+    >>> moments(np, np.array([[3.0, -1.0, np.inf]]))
+    (array([5.]), array([2.]))
     """
-    if not _is_served("sawb", count):
-        return 0.0
-    from lplab.quantizers import numba_kernels
+    if xp is np:
+        means = [_moments(row) for row in rows]
+    else:
+        finite = xp.isfinite(rows)
+        wide, count = xp.where(finite, rows.double(), 0.0), xp.clip(finite.sum(1), 1, None)
+        means = xp.stack([(wide * wide).sum(1) / count, xp.abs(wide).sum(1) / count], 1).tolist()
+    square, mean = np.array(means, np.float64).reshape(-1, 2).T
+    return square, mean
 
-    return numba_kernels.sawb_loop(LANES)(x, out, count, c1, c2, half)
+
+def _moments(x: np.ndarray) -> tuple[float, float]:
+    if x.dtype == np.float32 and is_served("moments", x.size):
+        return loops().moments_loop()(np.ascontiguousarray(x))
+    finite = np.isfinite(x)
+    wide = np.where(finite, x, 0).astype(np.float64)
+    with np.errstate(over="ignore"):
+        squares, magnitudes = pairwise_sum(in_lanes(wide * wide)), pairwise_sum(in_lanes(np.abs(wide)))
+    count = max(int(finite.sum()), 1)
+    return squares / count, magnitudes / count
 
 
-def clip_mask(x: np.ndarray, bound: float, signed: bool) -> np.ndarray:
-    """The mask that the backward pass of clipping needs: whether each number is inside, above or below the bounds.
+def clip_sides(x: Any, bound: Any, signed: bool) -> tuple[Any, Any, Any]:
+    """On which side of the bounds of PACT's clip each number lies; a NaN lies on none.
+
+    Inside, the gradient passes to x. At the upper bound and above it goes to the bound; at −bound and below, of signed
+    numbers, its negative does.
 
     Args:
-        x: flat float32.
-        bound: the upper bound; the lower one is 0.
+        x: numpy array or torch tensor.
+        bound: the upper bound, a number or one in the dtype of x; the lower one is 0.
         signed: the lower one is −bound.
 
     Returns:
-        int8 like x: 0 inside, 1 at or above the upper bound, −1 at or below −bound, 2 for others: NaN, and negative
-        numbers if not ``signed``. The lower bound 0 is inside, −bound is not.
+        inside, above and below, bool like x. The lower bound 0 is inside, −bound is not.
+
+    >>> [side.tolist() for side in clip_sides(np.float32([-2, -1, 0, 2]), 2.0, signed=False)]
+    [[False, False, True, False], [False, False, False, True], [False, False, False, False]]
+    """
+    return (x < bound) & ((x > -bound) if signed else (x >= 0)), x >= bound, (x <= -bound) & signed
+
+
+def clip_mask(x: np.ndarray, bound: float, signed: bool) -> np.ndarray:
+    """The sides of :func:`clip_sides` in one byte for each number, as the backward pass needs them.
+
+    Args:
+        x: flat float32.
+        bound, signed: as in :func:`clip_sides`.
+
+    Returns:
+        int8 like x: 0 inside, 1 above, −1 below, 2 for others: NaN, and negative numbers if not ``signed``.
 
     >>> clip_mask(np.float32([-2, -1, 1, 2]), 2.0, signed=True)
     array([-1,  0,  0,  1], dtype=int8)
     """
     edge = np.float32(bound)
-    if _is_served(("sides", signed), x.size):
-        from lplab.quantizers import numba_kernels
-
+    if is_served(("sides", signed), x.size):
         sides = np.empty(x.shape, np.int8)
-        numba_kernels.clip_mask_loop(signed)(x, sides, edge)
+        loops().clip_mask_loop(clip_sides, signed)(x, sides, edge)
         return sides
-    inside = (x < edge) & ((x > -edge) if signed else (x >= 0))
-    below = (x <= -edge) & signed
-    return np.select([inside, x >= edge, below], [0, 1, -1], 2).astype(np.int8)
+    return np.select(clip_sides(x, edge, signed), [0, 1, -1], 2).astype(np.int8)
 
 
 def clip_backward(sides: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, float]:
@@ -104,31 +110,45 @@ def clip_backward(sides: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, 
     >>> clip_backward(np.int8([-1, 0, 0, 1]), np.float32([1, 10, 100, 1000]))
     (array([  0.,  10., 100.,   0.], dtype=float32), 999.0)
     """
-    if _is_served("clip", sides.size):
-        from lplab.quantizers import numba_kernels
-
+    if is_served("clip", sides.size):
         for_x = np.empty_like(gradient)
-        return for_x, numba_kernels.clip_loop(LANES)(sides, gradient, for_x)
+        return for_x, loops().clip_loop()(sides, gradient, for_x)
     terms = np.where(sides == 1, gradient, 0).astype(np.float64)
     terms = np.where(sides == -1, -gradient, terms)
-    return np.where(sides == 0, gradient, np.float32(0)), pairwise_sum(_in_lanes(terms))
+    return np.where(sides == 0, gradient, np.float32(0)), pairwise_sum(in_lanes(terms))
 
 
 def largest(x: np.ndarray) -> float:
-    """The largest magnitude of float32 of any shape: NaN if an element is NaN, 0 if empty.
+    """The largest magnitude of float32 or float64 of any shape: NaN if an element is NaN, 0 if empty.
 
     >>> largest(np.float32([[1, -3], [2, 0]]))
     3.0
     """
-    if not x.size:
-        return 0.0
-    if not _is_served("largest", x.size):
-        return float(np.maximum(x.max(), -x.min()))
+    return float(row_maxima(np, x.reshape(1, -1))[0])
+
+
+def row_maxima(xp: Any, rows: Any) -> Any:
+    """The largest magnitude of each row of [rows, n]: NaN where a row holds NaN, 0 where it is empty."""
+    if rows.shape[1] == 0:
+        return rows.sum(1)
+    if xp is not np:
+        low, high = xp.aminmax(rows, dim=1) if rows.shape[0] > 1 else (end.reshape(1) for end in xp.aminmax(rows))
+        return xp.maximum(high, -low)
+    if rows.dtype == np.float64 or not is_served("largest", rows.size):
+        return np.maximum(rows.max(1), -rows.min(1))
     from lplab.formats.paths import numba_kernels
 
-    x, top = np.ascontiguousarray(x), np.empty(1, np.int32)
-    numba_kernels.largest_loop()(*addresses(x, top), 1, x.size)
-    return float(top.view(np.float32)[0])
+    rows, top = np.ascontiguousarray(rows), np.empty(len(rows), np.int32)
+    numba_kernels.largest_loop()(*addresses(rows, top), *rows.shape)
+    return top.view(np.float32)
+
+
+def finite_row_maxima(xp: Any, rows: Any) -> Any:
+    """The largest finite magnitude of each row of [rows, n], 0 where there is none."""
+    top = row_maxima(xp, rows)
+    if bool(xp.isfinite(top).all()):
+        return top
+    return row_maxima(xp, xp.where(xp.isfinite(rows), rows, xp.zeros_like(rows)))
 
 
 def largest_at(x: int, count: int) -> float:
@@ -138,36 +158,25 @@ def largest_at(x: int, count: int) -> float:
     >>> largest_at(x.ctypes.data, x.size) in (3.0, 0.0)
     True
     """
-    if not _is_served("largest", count):
+    if not is_served("largest", count):
         return 0.0
     from lplab.formats.paths import numba_kernels
 
     return float(np.int32(numba_kernels.largest_loop()(x, _UNREAD_ADDRESS, 1, count)).view(np.float32))
 
 
-def _is_served(loop: Any, size: int) -> bool:
+@cache
+def loops() -> Any:
+    """The compiled loops: numba is imported for the first of them."""
+    from lplab.quantizers import statistics_loops
+
+    return statistics_loops
+
+
+def is_served(loop: Any, size: int) -> bool:
+    """Whether a loop of :func:`loops` is to be used: it is loaded, or is worth loading for so many elements."""
     if loop not in _loaded:
         if size < MIN_COMPILED_SIZE or not kernel_selection.available():
             return False
         _loaded.add(loop)
     return kernel_selection.available()
-
-
-def _in_lanes(terms: np.ndarray) -> np.ndarray:
-    """The sum of each lane, row after row of LANES elements."""
-    full = np.concatenate([terms, np.zeros(-terms.size % LANES)]) if terms.size % LANES else terms
-    sums = np.zeros(LANES)
-    for row in full.reshape(-1, LANES):
-        sums += row
-    return sums
-
-
-def pairwise_sum(sums: np.ndarray) -> float:
-    """The sum of all lanes, the second half added to the first until one is left.
-
-    >>> pairwise_sum(np.array([1.0, 2.0, 3.0, 4.0]))
-    10.0
-    """
-    while sums.size > 1:
-        sums = sums[: sums.size // 2] + sums[sums.size // 2 :]
-    return float(sums[0])

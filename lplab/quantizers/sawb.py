@@ -16,8 +16,8 @@ import numpy as np
 
 from lplab.formats import IntFormat
 from lplab.quantizers import array_inputs
-from lplab.quantizers.reductions import moments
-from lplab.quantizers.scaling import MAX_SCALE, MIN_SCALE
+from lplab.quantizers.reductions import finite_row_maxima, is_served, loops, moments
+from lplab.quantizers.scaling import MAX_SCALE, MIN_SCALE, bounded
 
 GRADIENTS = ("everywhere", "inside")
 
@@ -126,7 +126,7 @@ def sawb_clip(w: Any, bits: int = 4, *, row: str | None = None, axis: int | None
     (1.420243, 2.68139)
     """
     xp, array, _ = array_inputs.to_working_array(w)
-    alphas = _alphas(xp, array_inputs.as_rows(array, axis), sawb_row(bits, row))
+    alphas = clips_of_rows(xp, array_inputs.as_rows(array, axis), sawb_row(bits, row))
     return float(alphas[0]) if axis is None else array_inputs.to_kind_of(w, alphas)
 
 
@@ -134,41 +134,51 @@ sawb_scale = sawb_clip
 """:func:`sawb_clip` by another name: its clip sets the scale of the levels."""
 
 
-def clip_for_row(x: np.ndarray, row: SawbRow) -> np.floating:
-    """The clip α of flat float32 or float64, in its dtype; see :func:`sawb_clip`.
+def clip_of_moments(square: float, mean: float, c1: float, c2: float) -> float:
+    """The clip α = c1·√E[w²] − c2·E|w|; 0 where that is no positive number. numba compiles this function, too.
 
-    >>> clip_for_row(np.float32([1, -1, 2]), sawb_row(1))
-    np.float32(1.3333334)
+    >>> clip_of_moments(4.0, 1.5, 3.12, 2.064), clip_of_moments(4.0, 2.0, 0.5, 1.0)
+    (3.144, 0.0)
     """
-    square, mean = moments(x)
-    formula = row.c1 * math.sqrt(square) - row.c2 * mean
-    if not 0 < formula < math.inf:
-        return array_inputs.largest_finite(np, x.reshape(1, -1))[0]
+    clip = c1 * math.sqrt(square) - c2 * mean
+    return clip if 0 < clip < math.inf else 0.0
+
+
+def sawb_at(x: int, out: int, count: int, row: SawbRow) -> float:
+    """Round float32 from one address to another, to the integers −half … half of a row times a step, in one call.
+
+    Args:
+        x, out: addresses of contiguous, disjoint memory.
+        count: how many numbers there are.
+        row: with an odd number of levels; half is 1 to 127, the step is α / half.
+
+    Returns:
+        α, rounded to float32; 0 where nothing was rounded: no loop is loaded, or the formula gives no positive number.
+
+    >>> x, out = np.float32([1, -3] * 20_000), np.empty(40_000, np.float32)
+    >>> alpha = sawb_at(x.ctypes.data, out.ctypes.data, x.size, sawb_row(4))
+    >>> alpha == 0 or ((round(alpha, 3), np.unique(np.rint(out / alpha * 7)).tolist()) == (2.851, [-7.0, 2.0]))
+    True
+    """
+    if not is_served("sawb", count):
+        return 0.0
+    return loops().sawb_loop(clip_of_moments, bounded)(x, out, count, row.c1, row.c2, (row.levels - 1) // 2)
+
+
+def clips_of_rows(xp: Any, rows: Any, row: SawbRow) -> Any:
+    """The clip α of each row of float32 or float64 [rows, n], in its dtype; see :func:`sawb_clip`.
+
+    >>> clips_of_rows(np, np.float32([[1, -1, 2], [0, 0, 0]]), sawb_row(1))
+    array([1.3333334, 0.       ], dtype=float32)
+    """
+    formula = np.array([clip_of_moments(*means, row.c1, row.c2) for means in zip(*moments(xp, rows), strict=True)])
+    usable = formula > 0
     with np.errstate(over="ignore"):
-        return x.dtype.type(formula)
-
-
-def _alphas(xp: Any, rows: Any, row: SawbRow) -> Any:
-    if xp is np:
-        return np.array([clip_for_row(each, row) for each in rows], rows.dtype)
-    square, mean = _moments(xp, rows)
-    formula = row.c1 * xp.sqrt(square) - row.c2 * mean
-    usable = xp.isfinite(formula) & (formula > 0)
-    return xp.where(usable, formula.to(rows.dtype), array_inputs.largest_finite(xp, rows))
-
-
-def _moments(xp: Any, rows: Any) -> tuple[Any, Any]:
-    """E[w²] and E|w| of each row of tensors off the CPU, in float64, over finite elements; zero where there are none.
-
-    The order of the sum may differ from the CPU's, which changes the float32 result in about one case of 10^8.
-    """
-    wide = rows.double()
-    finite = xp.isfinite(wide)
-    count = finite.sum(1)
-    if not bool(finite.all()):
-        wide = xp.where(finite, wide, xp.zeros_like(wide))
-    count = xp.where(count > 0, count, xp.ones_like(count))
-    return (wide * wide).sum(1) / count, xp.abs(wide).sum(1) / count
+        clips = formula.astype(rows.dtype) if xp is np else rows.new_tensor(formula)
+    if usable.all():
+        return clips
+    usable = usable if xp is np else xp.as_tensor(usable, device=rows.device)
+    return xp.where(usable, clips, finite_row_maxima(xp, rows))
 
 
 @dataclass(frozen=True)
@@ -226,7 +236,7 @@ class Sawb:
     def quantize_with_scale(self, w: Any) -> tuple[Any, Any]:
         """The values and the clip α."""
         xp, array, close = array_inputs.to_working_array(w)
-        alphas = _alphas(xp, array_inputs.as_rows(array, self.axis), self.coefficients)
+        alphas = clips_of_rows(xp, array_inputs.as_rows(array, self.axis), self.coefficients)
         alpha = array_inputs.broadcast_scale(alphas, array, self.axis)
         row = self.coefficients
         values = close(on_levels(xp, array, alpha, row.levels, row.extra_negative_level))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lplab.checks import check_int
+from lplab.quantizers.clipping import Magnitudes
 from lplab.quantizers.distributions import QUANTILES, magnitudes
 from lplab.quantizers.sawb import SAWB_ROWS
 
@@ -38,8 +39,8 @@ class SawbFit:
 def fit(levels: int, count: int = COUNT) -> SawbFit:
     """Fit SAWB's coefficients for a number of levels.
 
-    For each distribution: the clip with the least squared error (:func:`best_clip`). Then least squares through the six
-    points of α/E|w| against √E[w²]/E|w|, which is the form of the published regression.
+    For each distribution: the clip with the least squared error, to a millionth of max|x|. Then least squares through
+    the six points of α/E|w| against √E[w²]/E|w|, which is the form of the published regression.
 
     Args:
         levels: 2 to 1024.
@@ -51,7 +52,7 @@ def fit(levels: int, count: int = COUNT) -> SawbFit:
     """
     check_int("levels", levels, 2, 1024), check_int("count", count, 1000, 10**8)
     samples = {name: magnitudes(name, count) for name in QUANTILES}
-    clips = {name: best_clip(x, levels) for name, x in samples.items()}
+    clips = {name: Magnitudes(x).best_clip(levels, 1e-6, reach=1, refinement=200) for name, x in samples.items()}
     mean = np.array([x.mean() for x in samples.values()])
     rms = np.array([np.sqrt((x**2).mean()) for x in samples.values()])
     alpha = np.array(list(clips.values()))
@@ -59,43 +60,6 @@ def fit(levels: int, count: int = COUNT) -> SawbFit:
     errors = np.abs((slope * rms + offset * mean) / alpha - 1)
     in_sigmas = {name: float(a / r) for (name, a), r in zip(clips.items(), rms, strict=True)}
     return SawbFit(levels, float(slope), float(-offset), in_sigmas, float(errors.max()))
-
-
-def best_clip(x: np.ndarray, levels: int, tolerance: float = 1e-6) -> float:
-    """The clip with the least squared error for magnitudes in rising order.
-
-    200 clips from 0 to max|x| are tried; then three times 200 between the neighbours of the best, and so on until the
-    clip is known to ``tolerance`` · max|x|.
-
-    >>> round(best_clip(magnitudes("uniform", 10_000), 2), 3)  # half of √3
-    0.866
-    """
-    sums = np.concatenate([[0.0], np.cumsum(x)]), np.concatenate([[0.0], np.cumsum(x * x)])
-    low, high = 0.0, float(x[-1])
-    while True:
-        clips = np.linspace(low, high, 201)[1:]
-        step = (high - low) / 200
-        best = float(clips[np.argmin([squared_error(x, sums, clip, levels) for clip in clips])])
-        if step <= tolerance * x[-1]:
-            return best
-        low, high = max(best - step, 0.0), best + step
-
-
-def squared_error(x: np.ndarray, sums: tuple[np.ndarray, np.ndarray], clip: float, levels: int) -> float:
-    """The mean squared error of magnitudes on ``levels`` even levels over ±clip.
-
-    ``sums`` are the running sums of x and x². Between two thresholds everything goes to one level q, at the cost
-    Σx² − 2q·Σx + n·q²: a level costs one search however many numbers there are.
-
-    >>> x = np.array([0.2, 0.9])
-    >>> round(squared_error(x, (np.array([0.0, 0.2, 1.1]), np.array([0.0, 0.04, 0.85])), 1.0, 3), 9)
-    0.025
-    """
-    step = 2 * clip / (levels - 1)
-    level = clip - step * np.arange((levels + 1) // 2)[::-1]
-    cuts = np.searchsorted(x, np.concatenate([[0.0], level[:-1] + step / 2, [np.inf]]))
-    total, squares = (np.diff(running[cuts]) for running in sums)
-    return float((squares - 2 * level * total + level**2 * np.diff(cuts)).sum() / len(x))
 
 
 def table(levels: tuple[int, ...] = LEVELS) -> str:

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from lplab.formats import Format
-from lplab.formats.paths.array_kernels import FLOAT_LAYOUTS
+from lplab.formats.paths.rules import FLOAT_LAYOUTS
 from lplab.quantizers import array_inputs
+from lplab.quantizers.reductions import finite_row_maxima
 
 MIN_SCALE, MAX_SCALE = 2.0**-100, 2.0**100  # the limits of IntFormat; far from float32's own
 
@@ -42,9 +43,18 @@ class Scaling(ABC):
         """The scale of each row, in the dtype of the rows."""
         clips = self.clips(xp, rows, format)
         if not bool((clips > 0).all()):
-            clips = xp.where(clips > 0, clips, array_inputs.largest_finite(xp, signed_rows(xp, rows, format)))
+            clips = xp.where(clips > 0, clips, finite_row_maxima(xp, signed_rows(xp, rows, format)))
         scales = scales_from_clips(xp, clips, format)
         return next_power_of_two(xp, scales) if self.power_of_two else scales
+
+
+def bounded(scale: float) -> float:
+    """The scale, at least 2^−100 and at most 2^100.
+
+    >>> bounded(0.5), bounded(1e-300) == 2.0**-100
+    (0.5, True)
+    """
+    return min(max(scale, MIN_SCALE), MAX_SCALE)
 
 
 def scales_from_clips(xp: Any, clips: Any, format: Format) -> Any:
@@ -102,7 +112,7 @@ class Amax(Scaling):
 
     def clips(self, xp: Any, rows: Any, format: Format) -> Any:
         """The largest finite magnitude of each row."""
-        return array_inputs.largest_finite(xp, signed_rows(xp, rows, format))
+        return finite_row_maxima(xp, signed_rows(xp, rows, format))
 
 
 @dataclass(frozen=True)

@@ -58,19 +58,6 @@ if TYPE_CHECKING:
     from lplab.training.recipe.recipe import LayerRules, Recipe, Switch, Update
     from lplab.training.step_time import step_seconds
 
-_OLD_NAMES = {
-    "FixedPointRun": "FixedPointConfig",
-    "Learned": "LearnedClip",
-    "PerLayer": "PerLayerGradScale",
-    "Rule": "QuantSpec",
-    "Tally": "ConversionCounts",
-    "Trained": "FixedPointResult",
-    "Windows": "SequenceBatches",
-    "finish": "train_fixed_point",
-    "side_by_side": "train_in_lockstep",
-    "train": "train_epochs",
-}
-"""Names of earlier versions, which still work, and their current names."""
 _MODULES = {
     "emulation.checkpoint_state": ("MissingQuantizerState", "load_quantizer_state", "quantizer_state"),
     "emulation.conversion": ("RoundsNothing", "dequantize_model", "float32", "quantize_model", "switch_recipe"),
@@ -152,17 +139,12 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
-    current = _OLD_NAMES.get(name, name)
-    if current in globals():
-        return globals()[current]
-    if current not in _LAZY:
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = f"{__name__}.{_LAZY[current]}"
+    module = f"{__name__}.{_LAZY[name]}"
     try:
-        if current in ("recipes", "tasks"):
-            value = import_module(f"{module}.{current}")
-        else:
-            value = getattr(import_module(module), current)
+        is_module = name in ("recipes", "tasks")
+        value = import_module(f"{module}.{name}") if is_module else getattr(import_module(module), name)
     except ModuleNotFoundError as error:
         if error.name == "torch":
             raise ImportError(f"lplab.training.{name} needs PyTorch: pip install 'lplab[torch]'") from error

@@ -18,10 +18,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from lplab.formats import FixedFormat, IntFormat
-from lplab.quantizers import Amax
 from lplab.training.emulation.conversion import emulation_of, quantize_model
 from lplab.training.emulation.layer_kinds import kinds_of
+from lplab.training.recipe.published_8bit import with_integer_scale
 from lplab.training.recipe.quant_spec import QuantSpec
 from lplab.training.recipe.recipe import LayerRules, Recipe
 
@@ -54,10 +53,9 @@ def inference_recipe(format: Any, activation: Any = None, *, scaling: Any = "aut
 def _rule(format: Any, scaling: Any) -> QuantSpec:
     if isinstance(format, QuantSpec):
         return format
-    rule = QuantSpec(format)
     if scaling == "auto":
-        is_integer = isinstance(rule.format, IntFormat) and not isinstance(rule.format, FixedFormat)
-        scaling = Amax() if is_integer else None
+        return with_integer_scale(QuantSpec(format))
+    rule = QuantSpec(format)
     return rule if scaling is None or rule.is_identity else QuantSpec(rule.format, scaling=scaling)
 
 

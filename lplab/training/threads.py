@@ -40,7 +40,7 @@ def one_blas_thread() -> Iterator[None]:
                 _limit = None
 
 
-_torch_inside = 0  # as above, for PyTorch
+_torch_inside = 0  # how many blocks of torch_threads are open, in all threads
 _torch_threads = 1
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from lplab.arithmetic import kernels, matmul
+from lplab.arithmetic import compiled_sums, matmul
 from lplab.arithmetic import sum as sum_in
 
 from .operands import KINDS, operand
@@ -98,7 +98,7 @@ class Products(torch.utils.data.Dataset):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_forked_workers():
     """The parent has used its threads before the fork; the child must not wait for them."""
-    assert kernels.MIN_PARALLEL_WORK < 128 * 128 * 64
+    assert compiled_sums.MIN_PARALLEL_WORK < 128 * 128 * 64
     want = [Products()[i] for i in range(4)]
     loader = torch.utils.data.DataLoader(
         Products(), batch_size=None, num_workers=2, multiprocessing_context="fork", timeout=120

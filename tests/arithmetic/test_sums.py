@@ -5,13 +5,13 @@ import pytest
 import torch
 
 from lplab import formats as F
-from lplab.arithmetic import Accumulator, kahan_sum, kernels, pairwise_sum, reference
+from lplab.arithmetic import Accumulator, compiled_sums, kahan_sum, pairwise_sum, reference_sums
 from lplab.arithmetic import sum as sum_in
 from lplab.formats.rounding import as_rounding
 
 from .operands import KINDS, assert_same, operand
 
-REFERENCES = {pairwise_sum: reference.pairwise_sum, kahan_sum: reference.kahan_sum}
+REFERENCES = {pairwise_sum: reference_sums.pairwise_sum, kahan_sum: reference_sums.kahan_sum}
 MODES = ("nearest_even", "nearest_away", "toward_zero", "stochastic")
 
 
@@ -21,7 +21,7 @@ def test_axes(axis, kind):
     x = operand("dlfloat", (4, 5, 6), np.random.default_rng(0))
     lines = np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1) if axis is not None else x.reshape(-1, 1)
     accumulator = Accumulator("e5m2", chunk=3)
-    want = np.array([reference.dot(np.ones(len(line)), line.astype(float), accumulator) for line in lines.T])
+    want = np.array([reference_sums.dot(np.ones(len(line)), line.astype(float), accumulator) for line in lines.T])
     summed = sum_in(x if kind == "numpy" else torch.from_numpy(x), accumulator, axis)
     assert_same(np.asarray(summed).reshape(-1), want)
     assert tuple(summed.shape) == tuple(np.sum(x, axis).shape)
@@ -31,8 +31,8 @@ def test_axes(axis, kind):
 @pytest.mark.parametrize("way", REFERENCES, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("loops", [True, False])
 def test_pairwise_and_kahan_sums_against_the_reference(way, mode, loops, monkeypatch):
-    monkeypatch.setattr(kernels, "MIN_OPERATIONS_BEFORE_LOADING", 0)
-    monkeypatch.setattr(kernels, "available", lambda: loops)
+    monkeypatch.setattr(compiled_sums, "MIN_OPERATIONS_BEFORE_LOADING", 0)
+    monkeypatch.setattr(compiled_sums, "available", lambda: loops)
     rng, rounding = np.random.default_rng(4), as_rounding(mode)
     for kind in KINDS:
         for name in ("dlfloat16", "e4m3fn", "q8.8"):
@@ -69,7 +69,7 @@ def test_kinds(way):
 
 def test_a_long_pairwise_sum_is_cut_into_parts():
     x = operand("fp8", (100_000,), np.random.default_rng(2))
-    want = reference.pairwise_sum(x.astype(float)[:3000], F.get("dlfloat16"), as_rounding("stochastic"), 3)
+    want = reference_sums.pairwise_sum(x.astype(float)[:3000], F.get("dlfloat16"), as_rounding("stochastic"), 3)
     assert pairwise_sum(x[:3000], "dlfloat16", rounding="stochastic", seed=3) == want
     assert abs(pairwise_sum(x, "dlfloat16", rounding="stochastic", seed=3) - x.astype(float).sum()) < 10
 

@@ -16,11 +16,13 @@ from lplab import arithmetic
 from lplab import formats as F
 from lplab.compression import AdaComp, exchange
 from lplab.exercises.lab08.ring import contributions, ring_messages
+from lplab.hardware import systolic
 from lplab.quantizers import GRADIENT_GRIDS
 from lplab.widgets.mechanisms import (
     MECHANISMS,
     beads,
     bin,
+    cells,
     clip,
     coins,
     ladder,
@@ -31,6 +33,8 @@ from lplab.widgets.mechanisms import (
 )
 from tests.browser import mechanism_pages
 from tests.kinds import slow
+from tests.widgets.mechanisms.test_cells import simulated as simulated_array
+from tests.widgets.mechanisms.test_union import by_hand as union_by_hand
 
 pytestmark = pytest.mark.browser
 PLACES = 50
@@ -170,9 +174,33 @@ def check_bin(now: dict[str, Any], state: dict[str, Any]) -> None:
     assert now["after"] == after.tolist()
 
 
+def check_union(now: dict[str, Any], state: dict[str, Any]) -> None:
+    wanted, sent = union_by_hand(now["choice"], state["learners"], state["beat"] // 2)
+    assert now["wanted"] == wanted.tolist() and now["sent"] == sent.tolist()
+    assert now["after"] == (wanted - sent).tolist()
+    assert now["union"] == np.flatnonzero(sent.sum(axis=0)).tolist()
+    for choice, count in now["counts"].items():
+        assert count == np.count_nonzero(union_by_hand(choice, state["learners"], state["beat"] // 2)[1].sum(axis=0))
+
+
+def check_cells(now: dict[str, Any], state: dict[str, Any]) -> None:
+    m, n, cycle = state["m"], state["n"], state["cycle"]
+    assert now["cycles"] == systolic.cycles(m, n, cells.INNER, cells.ROWS, cells.COLUMNS)
+    busy = systolic.utilization(m, n, cells.INNER, cells.ROWS, cells.COLUMNS)
+    assert sum(now["counts"]) == m * n * cells.INNER and now["busy"] == pytest.approx(busy)
+    if now["end"]:
+        assert now["share"] == pytest.approx(busy)
+    *_, rows, columns = now["folds"][now["fold"]]
+    working = simulated_array(rows, columns)
+    assert now["within"] == cycle % 10
+    expected = working[now["within"]] if now["within"] < len(working) else np.zeros((4, 4), bool)
+    assert now["cells"] == expected.tolist()
+
+
 CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "beads": check_beads,
     "bin": check_bin,
+    "cells": check_cells,
     "clip": check_clip,
     "coins": check_coins,
     "ladder": check_ladder,
@@ -181,6 +209,7 @@ CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "register": check_register,
     "ring": check_ring,
     "shared_scale": check_shared_scale,
+    "union": check_union,
 }
 
 

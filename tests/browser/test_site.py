@@ -294,3 +294,20 @@ def test_a_lab_says_how_to_open_it_for_real(open_page):
     assert "python3 start.py" in note and "labs/05_why_sums_break_first.ipynb" in note
     page.locator(".lp-veil > summary").first.click()
     assert page.locator(".lp-recorded .lp-note").first.inner_text().endswith("opens the lab in JupyterLab.")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("path", "names"), [("index.html", ["register", "beads", "shared_scale"]), (LAB, ["register"])]
+)
+def test_mechanisms_of_a_page_move(open_page, path, names):
+    page = open_page(path, width=390)
+    for name in names:
+        one = page.locator(f".lp-mechanism[data-name={name}][data-shown]")
+        one.wait_for()
+        before = one.get_attribute("data-shown")
+        one.get_by_role("slider").first.focus()
+        page.keyboard.press("ArrowRight")
+        assert one.get_attribute("data-shown") != before
+    assert page.locator(".lp-mechanism").count() == len(names)
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390

@@ -250,7 +250,7 @@ def test_compiled_loops_and_arrays_have_the_same_bits(wire, draw, monkeypatch):
     compressor, shape = ScaleCom(chunk=50, beta=0.3, wire=wire), (200, 301)  # large enough for compiled loops
     results = []
     for no_numba in ("", "1"):
-        monkeypatch.setattr(kernel_selection, "_is_available", kernel_selection.available() and no_numba != "1")
+        monkeypatch.setattr(kernel_selection, "loops_are_on", kernel_selection.available() and no_numba != "1")
         states = [compressor.init(shape) for _ in range(2)]
         for step in range(3):
             gradients = [draw(shape, seed=10 * step + rank) for rank in range(2)]
@@ -265,7 +265,7 @@ def test_compiled_loops_and_arrays_have_the_same_bits(wire, draw, monkeypatch):
 @pytest.mark.parametrize("shape", [(3, 5), (200, 301)])
 @pytest.mark.parametrize("beta", [1.0, 0.3])
 def test_states_in_the_memory_of_the_gradients_have_the_same_bits(beta, shape, no_numba, draw, monkeypatch):
-    monkeypatch.setattr(kernel_selection, "_is_available", kernel_selection.available() and no_numba != "1")
+    monkeypatch.setattr(kernel_selection, "loops_are_on", kernel_selection.available() and no_numba != "1")
     compressor, results = ScaleCom(chunk=5, beta=beta), []
     for overwrite in (False, True):
         states = [compressor.init(shape) for _ in range(3)]
@@ -283,7 +283,7 @@ def test_states_in_the_memory_of_the_gradients_have_the_same_bits(beta, shape, n
 @pytest.mark.parametrize("no_numba", ["", "1"])
 @pytest.mark.parametrize("size", [5, 40_000])
 def test_one_value_that_is_not_finite_is_found_wherever_it_is(size, no_numba, monkeypatch):
-    monkeypatch.setattr(kernel_selection, "_is_available", kernel_selection.available() and no_numba != "1")
+    monkeypatch.setattr(kernel_selection, "loops_are_on", kernel_selection.available() and no_numba != "1")
     x, total = np.full(size, -3e38, F), np.empty(size, F)
     with np.errstate(over="ignore"):
         assert is_finite(x) and not add_finite(x.copy(), x, total) and np.isinf(total).all(), "the sum overflows"

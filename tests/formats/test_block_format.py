@@ -95,7 +95,7 @@ def test_mx_by_definition(name, rule, dtype, monkeypatch):
         assert_same(fmt.quantize(x, mode, seed=5), want, x)
         assert_same(fmt.quantize(torch.from_numpy(x), mode, seed=5).numpy(), want, x)
         with monkeypatch.context() as patch:
-            patch.setattr(kernel_selection, "_is_available", False)
+            patch.setattr(kernel_selection, "loops_are_on", False)
             assert_same(fmt.quantize(x, mode, seed=5), want, x)
             assert_same(fmt.quantize(torch.from_numpy(x), mode, seed=5).numpy(), want, x)
 
@@ -103,7 +103,7 @@ def test_mx_by_definition(name, rule, dtype, monkeypatch):
 @pytest.mark.parametrize("no_numba", ["0", "1"])
 @pytest.mark.parametrize("name", MX)
 def test_rceil_doubles_the_scale_only_where_the_largest_does_not_fit(name, no_numba, monkeypatch):
-    monkeypatch.setattr(kernel_selection, "_is_available", kernel_selection.available() and no_numba != "1")
+    monkeypatch.setattr(kernel_selection, "loops_are_on", kernel_selection.available() and no_numba != "1")
     fmt = dataclasses.replace(F.get(name), scale_rule="rceil")
     largest, smallest = 2 * np.float32(fmt.element.max), 2 * np.float32(fmt.element.smallest_subnormal)
     x = np.tile(smallest, (ELEMENTS // 32, 32))
@@ -154,7 +154,7 @@ def test_nvfp4_by_definition(case, scale, monkeypatch):
     with np.errstate(all="ignore"):
         want = define_nvfp4(x)
     for no_numba in ("0", "1"):
-        monkeypatch.setattr(kernel_selection, "_is_available", kernel_selection.available() and no_numba != "1")
+        monkeypatch.setattr(kernel_selection, "loops_are_on", kernel_selection.available() and no_numba != "1")
         assert_same(F.get("nvfp4").quantize(x), want, x)
         assert_same(F.get("nvfp4").quantize(torch.from_numpy(x)).numpy(), want, x)
 

@@ -8,7 +8,7 @@ import torch
 
 from lplab import formats as F
 from lplab.formats import counter_rng
-from lplab.formats.paths import array_kernels, grid_kernels, kernel_selection, prepared
+from lplab.formats.paths import array_kernels, kernel_selection
 from lplab.formats.rounding import rounds_away
 from lplab.formats.rounding_spec import Grid
 
@@ -100,25 +100,23 @@ def test_same_seed_same_bits(name):
 @pytest.mark.parametrize("no_numba", ["0", "1"])
 def test_prefix_and_chunks(name, no_numba, monkeypatch):
     """Element i has its own bits: a prefix of the tensor is a prefix of the result, in blocks of any size."""
-    monkeypatch.setattr(kernel_selection, "_is_available", kernel_selection.available() and no_numba != "1")
+    monkeypatch.setattr(kernel_selection, "loops_are_on", kernel_selection.available() and no_numba != "1")
     fmt, x = F.get(name), numbers(2**17 + 5)
     want = fmt.quantize(x, "stochastic", seed=7)
     for count in (1, 100, 2**15, 2**15 + 1, 2**16 + 3):
         assert_same(fmt.quantize(x[:count], "stochastic", seed=7), want[:count], x[:count])
     for block in (1000, 2**13):
-        monkeypatch.setattr(prepared, "ELEMENTS_PER_STEP", block)
+        monkeypatch.setattr(array_kernels, "ELEMENTS_PER_STEP", block)
         assert_same(fmt.quantize(x, "stochastic", seed=7), want, x)
-    monkeypatch.setattr(grid_kernels, "MIN_PREFETCH_SIZE", 2**14)  # as if they were larger than the caches
-    assert_same(fmt.quantize(x, "stochastic", seed=7), want, x)
     if no_numba == "0":
-        monkeypatch.setattr(kernel_selection, "_is_available", False)
+        monkeypatch.setattr(kernel_selection, "loops_are_on", False)
         assert_same(fmt.quantize(x, "stochastic", seed=7), want, x)
 
 
 def test_beyond_2_to_the_32(monkeypatch):
     """The counter has 32 bits; every 2^32 elements have their own keys."""
     fmt, x = F.get("e4m3fn"), numbers(2**16)
-    monkeypatch.setattr(prepared, "ELEMENTS_PER_KEY", 2**14)
+    monkeypatch.setattr(array_kernels, "ELEMENTS_PER_KEY", 2**14)
     got = fmt.quantize(x, "stochastic", seed=3)
     for stretch in range(4):
         draws = counter_rng.random_bits(np, counter_rng.keys(3, stretch), 0, 2**14, 16)

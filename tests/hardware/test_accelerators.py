@@ -5,10 +5,9 @@ import pickle
 
 import pytest
 
-from lplab.hardware import accelerators, local_machine, precisions
+from lplab.hardware import accelerators, local_machine, matmul_benchmark, precisions
 from lplab.hardware.csv_tables import folder
 from lplab.hardware.sourced_value import GRADES, SourcedValue, sources
-from lplab.training import matmul_benchmark
 
 ASKED = {
     *("ibm-core-2018", "ibm-core-2020", "ibm-4core-7nm", "ibm-rapid-training", "ibm-4bit-2020"),

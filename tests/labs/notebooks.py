@@ -54,7 +54,7 @@ def write_exercises(notebook: dict[str, Any]) -> None:
     """Write the text of all exercises into their cells, in place."""
     for cell in notebook["cells"]:
         if found := exercise_part(cell):
-            cell["source"] = text_of(*found)
+            cell["source"] = text_of(*found).splitlines(keepends=True)
 
 
 def solved(notebook: dict[str, Any]) -> dict[str, Any]:

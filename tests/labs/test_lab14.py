@@ -8,7 +8,7 @@ from lplab.claims import BranchPlan
 from lplab.labs import lab14
 from lplab.labs.guided import GuidedExplorer
 from lplab.recordings.ingredient_runs import NVFP4_2025, SWITCHED, ingredient_branches
-from lplab.training.recipe.ingredients import recipe_of
+from lplab.training.recipe.ingredient_recipes import recipe_of
 from lplab.widgets.explorers.ingredient_explorer import PRESETS
 
 

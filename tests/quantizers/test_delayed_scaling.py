@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lplab import formats as F
-from lplab.quantizers import Amax, AmaxHistory, DelayedScaling, Hindsight, Quantizer
+from lplab.quantizers import Amax, AmaxHistory, DelayedScaling, Quantizer
 
 torch = pytest.importorskip("torch")
 
@@ -28,14 +28,6 @@ def test_special_tensors_in_a_history():
     assert history.amax == 0
 
 
-def test_hindsight_is_the_formula_of_the_paper():
-    tracker, want = Hindsight(0.3), None
-    for m in (4.0, 1.0, 9.0, 2.0):
-        tracker.observe([m, -m / 3])
-        want = m if want is None else 0.7 * m + 0.3 * want
-        assert tracker.amax == pytest.approx(want, rel=1e-15)
-
-
 @pytest.mark.parametrize("name", ["e4m3fn", "int8", "e5m2"])
 def test_each_step_uses_the_magnitudes_of_earlier_steps(name):
     delayed, quantizer = DelayedScaling(name, AmaxHistory(2)), Quantizer(name, Amax())
@@ -56,10 +48,10 @@ def test_a_spike_is_clipped_when_it_comes():
     assert immediate[0] == 100.0 and immediate[1] == 0
 
 
-@pytest.mark.parametrize(("tracker", "coarse_steps"), [(AmaxHistory(3), 3), (AmaxHistory(16), 16),
+@pytest.mark.parametrize(("history", "coarse_steps"), [(AmaxHistory(3), 3), (AmaxHistory(16), 16),
                                                        (AmaxHistory(16, "latest"), 1)])  # fmt: skip
-def test_a_spike_is_remembered_for_as_long_as_the_history(tracker, coarse_steps):
-    delayed = DelayedScaling("int8", tracker)
+def test_a_spike_is_remembered_for_as_long_as_the_history(history, coarse_steps):
+    delayed = DelayedScaling("int8", history)
     delayed.quantize(QUIET), delayed.quantize(SPIKE)
     lost = [delayed.quantize(QUIET)[1] == 0 for _ in range(20)]
     assert lost == [True] * coarse_steps + [False] * (20 - coarse_steps)
@@ -103,10 +95,9 @@ def test_evaluation_changes_nothing():
     assert delayed.state_dict() == before
 
 
-@pytest.mark.parametrize("tracker", [AmaxHistory, Hindsight])
-def test_a_checkpoint_continues(tracker):
+def test_a_checkpoint_continues():
     x = np.random.default_rng(1).normal(size=(8, 20)) * np.arange(1, 9)[:, None]
-    delayed, copy = (DelayedScaling("e4m3fn", tracker()) for _ in range(2))
+    delayed, copy = (DelayedScaling("e4m3fn") for _ in range(2))
     for row in x[:4]:
         delayed.quantize(row)
     copy.load_state_dict(delayed.state_dict())
@@ -128,7 +119,6 @@ def test_torch_is_numpy_and_gradients_pass():
 @pytest.mark.parametrize(("call", "message"), [
     (lambda: AmaxHistory(0), "length must be an integer from 1 to 1048576, got 0"),
     (lambda: AmaxHistory(reduce="mean"), "reduce must be 'max' or 'latest', got 'mean'"),
-    (lambda: Hindsight(1), "eta must be a number from 0 to below 1, got 1"),
     (lambda: DelayedScaling("int8", margin=99), "margin must be an integer from -32 to 32, got 99"),
     (lambda: DelayedScaling("mxfp4"), "mxfp4 brings scales of its own"),
     (lambda: DelayedScaling("int8", scale=-1).quantize([1.0]), "a scale must be positive and finite, got -1"),

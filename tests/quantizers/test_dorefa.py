@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from lplab.quantizers import dorefa_activations, dorefa_weights, dorefa_weights_backward
-from lplab.quantizers.dorefa import quantize_unit
 
 torch = pytest.importorskip("torch")
 
@@ -16,11 +15,11 @@ def test_the_unit_quantizer(bits):
     """Round((2^k − 1)·r) / (2^k − 1) on every level, next to every threshold, and outside."""
     n = 2**bits - 1
     levels = np.arange(n + 1) / n
-    np.testing.assert_allclose(quantize_unit(levels, bits), levels, rtol=1e-15)
+    np.testing.assert_allclose(dorefa_activations(levels, bits), levels, rtol=1e-15)
     middles = (levels[1:] + levels[:-1]) / 2
-    np.testing.assert_allclose(quantize_unit(middles + 1e-9, bits), levels[1:], rtol=1e-15)
-    np.testing.assert_allclose(quantize_unit(middles - 1e-9, bits), levels[:-1], rtol=1e-15, atol=1e-15)
-    assert quantize_unit([-3.0, 3.0], bits).tolist() == [0, pytest.approx(1)]
+    np.testing.assert_allclose(dorefa_activations(middles + 1e-9, bits), levels[1:], rtol=1e-15)
+    np.testing.assert_allclose(dorefa_activations(middles - 1e-9, bits), levels[:-1], rtol=1e-15, atol=1e-15)
+    assert dorefa_activations([-3.0, 3.0], bits).tolist() == [0, pytest.approx(1)]
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])
@@ -81,7 +80,7 @@ def test_special_weights():
     assert dorefa_weights(np.float16([0.3]), 2).dtype == np.float16
 
 
-@pytest.mark.parametrize("call", [dorefa_weights, dorefa_activations, quantize_unit])
+@pytest.mark.parametrize("call", [dorefa_weights, dorefa_activations])
 @pytest.mark.parametrize("bits", [0, 17, 2.0])
 def test_errors_say_what_is_allowed(call, bits):
     with pytest.raises(ValueError, match="bits must be an integer from 1 to 16"):

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from lplab import cli
-from lplab.hardware import accelerators
-from lplab.training import matmul_benchmark, memory_bandwidth
+from lplab.hardware import accelerators, matmul_benchmark, memory_bandwidth
 from lplab.training.step_time import step_seconds
 
 

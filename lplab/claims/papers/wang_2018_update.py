@@ -47,7 +47,7 @@ claim = ClaimBuilder(
 def recipe(way: str) -> Recipe:
     """Weights and momentum in 1-6-9 without a master copy, all three steps of the update rounded."""
     from lplab.training import QuantSpec, Recipe, Update
-    from lplab.training.recipe.published import STOCHASTIC_14
+    from lplab.training.recipe.published_8bit import STOCHASTIC_14
 
     rules = {"nearest": QuantSpec("dlfloat16", "nearest_even"), "stochastic": QuantSpec("dlfloat16", STOCHASTIC_14)}
     rule = rules.get(way, QuantSpec())

@@ -1,7 +1,7 @@
 """The fast implementations of rounding, all with the bits of :mod:`lplab.formats.reference`.
 
-``prepared`` is the way in: a format, a rounding and a dtype, decided once, and the loop that rounds. ``array_kernels``
-works on whole numpy or torch arrays, ``block_rounding`` adds shared scales. ``numba_kernels`` and ``numba_nearest`` are
-the compiled loops; ``grid_kernels``, ``nearest_kernels``, ``table_kernels`` and ``block_kernels`` bind their constants,
-and ``kernel_selection`` decides which loop serves which format.
+The rules stand in :mod:`lplab.formats.words`. ``rules`` and ``table_rules`` say which of them serves which format, and
+with which constants. ``array_kernels`` binds them to whole numpy or torch arrays, and ``block_rounding`` adds shared
+scales. ``numba_compile`` binds them to numba, and ``numba_kernels`` has the loops over memory. ``kernel_selection``
+decides which loop serves, and when loading it pays.
 """

@@ -14,10 +14,10 @@ import numpy as np
 
 from lplab.formats import counter_rng
 from lplab.formats.paths import array_kernels
-from lplab.formats.rounding import Rounding
+from lplab.formats.paths.rules import FLOAT_LAYOUTS, scale_constants
+from lplab.formats.rounding import MIN_FRACTION, Rounding
 from lplab.formats.rounding_spec import BlockSpec
 
-MIN_SCALE_EXPONENT, MAX_SCALE_EXPONENT = -127, 127  # exponents of E8M0
 MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
@@ -76,32 +76,18 @@ def scaled_blocks(xp: Any, split: Any, spec: BlockSpec) -> tuple[Any, tuple[Any,
         largest = xp.amax(abs(split), -1)
         tensor_scale = tensor_scales(xp, largest, spec)
         factors, scales = rounded_scales(xp, largest, spec, tensor_scale)
+        words, least = array_kernels.words_for(xp, "float32", CODE="up"), FLOAT_LAYOUTS["float32"].pattern(MIN_FRACTION)
         with np.errstate(invalid="ignore", over="ignore"):
-            scaled = array_kernels.keep_nonzero_visible(xp, split * factors[..., None], split)
-            return scaled, (scales[..., None], _number(xp, tensor_scale[1]))
+            scaled = (split * factors[..., None]).view(xp.int32)
+        scaled = words["visible"](scaled, split.view(xp.int32), least).view(xp.float32)
+        return scaled, (scales[..., None], _number(xp, tensor_scale[1]))
     wide = array_kernels.widen(xp, split.reshape(-1)).reshape(split.shape)
     largest = xp.amax(abs(wide), -1)
-    exponent = scale_exponents(xp, largest, spec)
+    scale_rule = scale_constants(spec, FLOAT_LAYOUTS["float64"])
+    exponent = array_kernels.words_for(xp, "float64")["block_exponent"](largest.view(xp.int64), *scale_rule)
     bad = ~xp.isfinite(largest)[..., None]
     down = xp.where(bad, np.nan, _power_of_two(xp, -exponent)[..., None])
     return wide * down, (_power_of_two(xp, exponent)[..., None],)
-
-
-def scale_exponents(xp: Any, largest: Any, spec: BlockSpec) -> Any:
-    """The exponents (int64) of power-of-two scales from the largest magnitudes (float64) of blocks."""
-    bits = largest.view(xp.int64)
-    if spec.rule == "even":
-        bits = bits + (1 << (51 - spec.mantissa_bits))
-    nearest, threshold = spec.nearest_threshold
-    exponent = (bits >> 52) - 1023 - spec.element_exponent
-    fraction = bits & ((1 << 52) - 1)
-    if spec.rule == "ceil":
-        exponent = exponent + (fraction != 0)
-    elif spec.rule == "rceil":
-        exponent = exponent + (fraction > int((spec.element_fraction - 1) * 2.0**52))
-    elif spec.rule == "nearest":
-        exponent = exponent + spec.element_exponent - nearest + (fraction >= int((threshold - 1) * 2.0**52))
-    return xp.clip(exponent, MIN_SCALE_EXPONENT, MAX_SCALE_EXPONENT)
 
 
 def _power_of_two(xp: Any, exponent: Any) -> Any:
@@ -147,13 +133,16 @@ def rounded_scales(
         scales s_b, both float32. Step by step as in Transformer Engine's reference quantizer.
     """
     assert spec.scale is not None
-    good = xp.isfinite(largest)
-    per_element, decode = scale_per_element(tensor_scale, spec), tensor_scale[1]
-    target = xp.clip(xp.where(good, largest, 0.0) * _number(xp, per_element), None, spec.scale.highest)
-    scales = array_kernels.quantize(xp, target.reshape(-1), spec.scale, Rounding()).reshape(target.shape)
-    with np.errstate(divide="ignore", over="ignore"):
-        factors = xp.clip(1 / (scales * _number(xp, decode)), None, MAX_FLOAT32)
-    return array_kernels.cast(xp, xp.where(good, factors, np.nan), xp.float32), scales
+    words, word = array_kernels.words_for(xp, "float32"), FLOAT_LAYOUTS["float32"]
+    per_element, decode = (
+        word.pattern(float(each)) for each in (scale_per_element(tensor_scale, spec), tensor_scale[1])
+    )
+    bits = largest.view(xp.int32)
+    with np.errstate(all="ignore"):  # what does not count for blocks with NaN or infinity is computed, too
+        target = words["scale_target"](bits, per_element, word.pattern(spec.scale.highest)).view(xp.float32)
+        scales = array_kernels.quantize(xp, target.reshape(-1), spec.scale, Rounding()).reshape(target.shape)
+        factors = words["block_factor"](bits, scales.view(xp.int32), decode)
+    return factors.view(xp.float32), scales
 
 
 def _number(xp: Any, value: np.float32) -> Any:

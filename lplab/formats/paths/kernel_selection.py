@@ -11,19 +11,19 @@ import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from ctypes import memmove
-from dataclasses import replace
 from importlib.util import find_spec
+from typing import Any
+from weakref import WeakValueDictionary
 
-from lplab.formats.paths import block_kernels, grid_kernels, nearest_kernels, table_kernels
-from lplab.formats.paths.array_kernels import FLOAT_LAYOUTS, FloatLayout
-from lplab.formats.paths.block_kernels import BlockKernel
+from lplab.formats.paths import table_rules
+from lplab.formats.paths.rules import FLOAT_LAYOUTS, block_rule, grid_rule
 from lplab.formats.rounding import Rounding
 from lplab.formats.rounding_spec import BlockSpec, Grid, Table
 
 MIN_COMPILED_SIZE = 2**15  # elements of one array from which on a loop is loaded
 MIN_ELEMENTS_BEFORE_LOADING = 2**18  # elements of many arrays
 MAX_COUNTED_LOOPS = 4096
+ROUNDINGS: WeakValueDictionary[int, Any] = WeakValueDictionary()  # by number, for an operator, which takes numbers
 _loaded_loops: set[Hashable] = set()  # loops that this process has used; only speed depends on it
 _counts: Counter[Hashable] = Counter()  # elements that each of the other loops could have rounded so far
 
@@ -32,7 +32,8 @@ Loop = Callable[..., None]
 first element, two keys of random bits). The scale is that of integers; other formats ignore it."""
 
 
-_is_available = find_spec("numba") is not None and os.environ.get("LPLAB_NO_NUMBA", "") in ("", "0")
+loops_are_on = find_spec("numba") is not None and os.environ.get("LPLAB_NO_NUMBA", "") in ("", "0")
+"""What :func:`available` tells; read as a variable where each call asks."""
 
 
 def available() -> bool:
@@ -41,7 +42,7 @@ def available() -> bool:
     >>> isinstance(available(), bool)
     True
     """
-    return _is_available
+    return loops_are_on
 
 
 @contextmanager
@@ -52,13 +53,13 @@ def without_compiled_loops(switch: bool = True) -> Iterator[None]:
     ...     available()
     False
     """
-    global _is_available
-    before = _is_available
-    _is_available = before and not switch
+    global loops_are_on
+    before = loops_are_on
+    loops_are_on = before and not switch
     try:
         yield
     finally:
-        _is_available = before
+        loops_are_on = before
 
 
 def loading_pays_off(loop_key: Hashable, size: int) -> bool:
@@ -92,50 +93,39 @@ def choose_loop(
         if scaled or rounding.is_stochastic or real != "float32":
             return None
         # What small tables need is made in milliseconds; a large one may take a tenth of a second each.
-        which = spec.values.size if spec.values.size <= 2 * table_kernels.MAX_COMPARISONS + 1 else id(spec)
-        return ("table", which, rounding.mode), lambda: table_kernels.table_loop(spec, rounding)
-    if spec.step != 1:
-        if scaled or not _step_fits(spec, FLOAT_LAYOUTS[real]):
-            return None
-        spec, scaled = replace(spec, step=1.0), True
-    if real == "float32":
-        key = nearest_kernels.nearest_kernel_key(spec, rounding, scaled)
-        if key is not None:
-            return key, lambda: nearest_kernels.nearest_kernel(spec, rounding, scaled)
-        if not scaled and nearest_kernels.serves_uniform(spec, rounding):
-            return ("uniform",), lambda: nearest_kernels.uniform_kernel(spec, rounding)
-    key = grid_kernels.grid_kernel_key(spec, rounding, real, scaled)
-    return None if key is None else (key, lambda: grid_kernels.grid_kernel(key, spec, rounding))
+        which = spec.values.size if spec.values.size <= 2 * table_rules.MAX_COMPARISONS + 1 else id(spec)
+        return ("table", which, rounding.mode), lambda: _load_table(spec, rounding)
+    word, rule = FLOAT_LAYOUTS[real], grid_rule(spec, rounding, real)
+    step_fits = spec.step == 1 or (not scaled and spec.smallest == 0 and word.pattern(spec.step) > word.min_normal)
+    if rule is None or not step_fits:
+        return None
+    step = scaled or spec.step != 1
+    return (real, rule.word, rule.flags, step), lambda: _kernels().rounding_loop(rule, real, step)
 
 
-def _step_fits(spec: Grid, word: FloatLayout) -> bool:
-    return spec.smallest == 0 and word.pattern(spec.step) > word.min_normal
-
-
-def copy_scales(x: int, out: int, count: int) -> None:
-    """Copy float32 scales from one address to another, as a loop that rounds them would write them."""
-    memmove(out, x, 4 * count)
+def _load_table(table: Table, rounding: Rounding) -> Loop | None:
+    rule = table_rules.table_rule(table, rounding)
+    if rule is not None:
+        return _kernels().rounding_loop(rule, "float32", False)
+    lookup = table_rules.lookup_arguments(table, rounding)
+    return None if lookup is None else _kernels().table_loop(*lookup)
 
 
 def choose_block_loop(
     spec: BlockSpec, rounding: Rounding, real: str
-) -> tuple[Hashable, Callable[[], BlockKernel | None]] | None:
+) -> tuple[Hashable, Callable[[], Callable[..., Any]]] | None:
     """The loops that round blocks, as :func:`choose_loop` gives those of single numbers."""
-    key = block_kernels.block_kernel_key(spec, rounding, real)
-    if key is None:
+    block = block_rule(spec, rounding) if real == "float32" else None
+    if block is None:
         return None
-    if spec.scale is None:
-        return key, lambda: block_kernels.power_of_two_kernel(key, spec, rounding)
-    if spec.scale.mantissa_bits >= FLOAT_LAYOUTS[real].fraction_bits:  # scales in float32 are not rounded
-        return (*key, "unrounded"), lambda: block_kernels.rounded_scale_kernel(key, spec, rounding, copy_scales)
-    scales = choose_loop(spec.scale, Rounding(), real)
-    if scales is None:
-        return None
-    scale_key, load_scales = scales
+    key = block.element.word, block.element.flags, block.scale and (block.scale.word, block.scale.flags), spec.size
+    if block.scale is None:
+        return key, lambda: _kernels().power_of_two_blocks_loop(spec, block)
+    return key, lambda: _kernels().rounded_scale_blocks_loop(spec, block)
 
-    def load() -> BlockKernel | None:
-        round_scales = load_scales()
-        _loaded_loops.add(scale_key)
-        return round_scales and block_kernels.rounded_scale_kernel(key, spec, rounding, round_scales)
 
-    return key, load
+def _kernels() -> Any:
+    """The module of compiled loops; numba is imported only now."""
+    from lplab.formats.paths import numba_kernels
+
+    return numba_kernels

@@ -1,7 +1,7 @@
 """PyTorch's own checks of the arguments of a function that a recipe computes in another way.
 
 What PyTorch takes, a recipe takes; what PyTorch refuses, it refuses with PyTorch's own error. So PyTorch computes the
-call itself, once for each combination of function, shapes, dtypes and other arguments; that result is dropped.
+call itself, and that result is dropped. :func:`lplab.training.emulation.op_handlers.checked` keeps what was found.
 
 This module needs PyTorch.
 """
@@ -15,16 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from lplab.formats.recorded import has_numbers
+from lplab.formats.torch_privates import without_dispatch_modes, without_function_modes
 
-MAX_CALLS = 10_000
 LEFT_TO_PYTORCH = "left to PyTorch"
 ROUNDED = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-_known: dict[Any, str] = {}
-"""What :func:`check_arguments` returned, by what describes a call."""
 
 
 def check_arguments(func: Any, args: tuple, kwargs: dict) -> str:
@@ -46,43 +43,12 @@ def check_arguments(func: Any, args: tuple, kwargs: dict) -> str:
     ...
     RuntimeError: mat2 must be a matrix
     """
-    state = torch._C._get_tracing_state()
-    if state is not None:  # a trace would record the sizes that are read here, and PyTorch's own computation
-        torch._C._set_tracing_state(None)
-        try:
-            return check_arguments(func, args, kwargs)
-        finally:
-            torch._C._set_tracing_state(state)
-    try:
-        key = (func, *[_describe(value) for value in args])
-        if kwargs:
-            key = *key, *kwargs, *[_describe(value) for value in kwargs.values()]
-        known = _known.get(key)
-    except (RuntimeError, TypeError):  # a nested tensor has no shape; some arguments have no hash
-        key, known = (), None
-    if known is not None:
-        return known
     tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
     y = _computed(func, args, kwargs, tensors)
     is_real = any(x.is_floating_point() for x in tensors) and not any(x.is_complex() for x in tensors)
     if y is NotImplemented or not is_real:
-        known = LEFT_TO_PYTORCH
-    else:
-        known = next(filter(None, map(_unlike_plain_tensors, tensors)), "")
-    if key:
-        if len(_known) >= MAX_CALLS:
-            _known.clear()
-        _known[key] = known
-    return known
-
-
-def _describe(value: Any) -> Any:
-    """What PyTorch's checks depend on."""
-    if isinstance(value, Tensor):
-        return type(value), value.shape, value.dtype, value.layout
-    if isinstance(value, list | tuple):
-        return type(value), *map(_describe, value)
-    return type(value), value
+        return LEFT_TO_PYTORCH
+    return next(filter(None, map(_unlike_plain_tensors, tensors)), "")
 
 
 def _computed(func: Any, args: tuple, kwargs: dict, tensors: list[Tensor]) -> Any:
@@ -108,7 +74,7 @@ def _differ_in_length(key: Any, value: Any) -> bool:
 @contextmanager
 def _unseen() -> Iterator[None]:
     """No mode and no subclass of tensors sees what is called within the block."""
-    with torch._C.DisableTorchFunction(), _disable_current_modes():
+    with without_function_modes(), without_dispatch_modes():
         yield
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-is_autocast_on = torch._C._is_any_autocast_enabled
+from lplab.formats.torch_privates import autocast_devices
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def autocast_off() -> Iterator[None]:
     ...     torch.mm(torch.ones(1, 1), torch.ones(1, 1)).dtype
     torch.float32
     """
-    devices = [device for device in torch._C._autocast_supported_devices() if torch.is_autocast_enabled(device)]
+    devices = [device for device in autocast_devices() if torch.is_autocast_enabled(device)]
     for device in devices:
         torch.set_autocast_enabled(device, False)
     try:

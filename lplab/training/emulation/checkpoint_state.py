@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 
 from lplab.training.emulation.layer_kinds import with_tensor_kinds
 from lplab.training.emulation.model_state import Emulation, StateLoading
-from lplab.training.emulation.pact import ALPHA, first_clip
+from lplab.training.emulation.trained_clips import ALPHA, first_clip
 
 KEY = "lplab_quantizers"
 """Where the quantizer state of a module is: ``state_dict()._metadata[module][KEY]``, a dict of plain values.
@@ -33,11 +34,21 @@ class MissingQuantizerState(UserWarning):
     """A state without the trained clips or gradient scales of a quantized model was loaded into it."""
 
 
-class SaveHook:
-    """Runs after ``state_dict`` of a module: adds its quantizer state, leaves its clip out of the parameters."""
+@dataclass(eq=False)
+class StateHook:
+    """A hook of a module of this name.
 
-    def __init__(self, emulation: Emulation, name: str) -> None:
-        self.emulation, self.name = emulation, name
+    Args:
+        emulation: of the model.
+        name: of the module in the model.
+    """
+
+    emulation: Emulation
+    name: str
+
+
+class SaveHook(StateHook):
+    """Runs after ``state_dict`` of a module: adds its quantizer state, leaves its clip out of the parameters."""
 
     def __call__(self, module: nn.Module, state: dict[str, Any], prefix: str, metadata: dict[str, Any]) -> None:
         """Change the state in place."""
@@ -48,27 +59,24 @@ class SaveHook:
             state[prefix + KEY] = as_tensor(metadata[KEY])
 
 
-class BeforeLoadHook:
+class BeforeLoadHook(StateHook):
     """Runs before a module loads its part of a state: takes the quantizer state out of it."""
-
-    def __init__(self, emulation: Emulation, name: str) -> None:
-        self.emulation, self.name = emulation, name
 
     def __call__(
         self, module: nn.Module, state: dict[str, Any], prefix: str, metadata: dict[str, Any], *rest: Any
     ) -> None:
         """Restore the state of the module. Where there is none, the module keeps its own, which is noted."""
         _, missing_keys, _, errors = rest
-        found = metadata.get(KEY)
+        saved_state = metadata.get(KEY)
         if prefix + KEY in state:
             try:
-                found = from_tensor(state.pop(prefix + KEY))
+                saved_state = from_tensor(state.pop(prefix + KEY))
             except ValueError as problem:
                 errors.append(f"{prefix + KEY} holds no quantizer state: {problem}")
-        if found is not None:
-            self.emulation.load_state_of(self.name, found["sites"])
+        if saved_state is not None:
+            self.emulation.load_state_of(self.name, saved_state["sites"])
         clip = module._parameters.get(ALPHA)
-        trained = None if found is None else found["clips"].get(ALPHA)
+        trained = None if saved_state is None else saved_state["clips"].get(ALPHA)
         if clip is not None:
             device = _device(clip, state, prefix)
             if trained is not None:
@@ -82,7 +90,7 @@ class BeforeLoadHook:
         if thread.loading is None or thread.loading.missing_keys is not missing_keys:  # each load has a list of its own
             thread.loading = StateLoading(missing_keys, self.name)
         if (clip is not None and trained is None) or (
-            found is None and _has_trained_state(self.emulation, self.name, module)
+            saved_state is None and _has_trained_state(self.emulation, self.name, module)
         ):
             thread.loading.without_state.append(self.name or "the model")
 
@@ -104,11 +112,8 @@ def _device(clip: Tensor, state: dict[str, Any], prefix: str) -> torch.device:
     return next((x.device for x in tensors), torch.device("cpu"))
 
 
-class AfterLoadHook:
+class AfterLoadHook(StateHook):
     """Runs after a module and all modules inside it were loaded: the outermost one warns of what was missing."""
-
-    def __init__(self, emulation: Emulation, name: str) -> None:
-        self.emulation, self.name = emulation, name
 
     def __call__(self, module: nn.Module, incompatible_keys: Any) -> None:
         """Warn once for a whole model."""
@@ -130,9 +135,6 @@ class AfterLoadHook:
             )
 
 
-HOOKS = SaveHook, BeforeLoadHook, AfterLoadHook
-
-
 def add_state_hooks(emulation: Emulation, name: str, module: nn.Module) -> None:
     """Let the quantizer state of a module travel with its ``state_dict``."""
     module.register_state_dict_post_hook(SaveHook(emulation, name))
@@ -143,7 +145,7 @@ def add_state_hooks(emulation: Emulation, name: str, module: nn.Module) -> None:
 def remove_state_hooks(module: nn.Module) -> None:
     """Undo :func:`add_state_hooks`."""
     for hooks in (module._state_dict_hooks, module._load_state_dict_pre_hooks, module._load_state_dict_post_hooks):
-        for key in [key for key, hook in hooks.items() if isinstance(getattr(hook, "hook", hook), HOOKS)]:
+        for key in [key for key, hook in hooks.items() if isinstance(getattr(hook, "hook", hook), StateHook)]:
             del hooks[key]
 
 

@@ -25,7 +25,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from lplab.formats.recorded import has_numbers
-from lplab.training.emulation.gemms import Product, as_rows, leaves
+from lplab.training.emulation.gemms import Product, as_rows, factor_roles, leaves
+from lplab.training.emulation.im2col_conv import ConvolutionGeometry
 from lplab.training.emulation.quantized_op import QuantizedOp, detach_view, first_derivative
 
 UNSUPPORTED = (
@@ -50,11 +51,11 @@ class ContractionProduct(torch.autograd.Function):
         For the backward pass an operand is saved as it is where the rules round it again, else as it was rounded.
         """
         ctx.leaves = leaves(a, b)
-        ctx.op, ctx.roles = op, _roles(op, weight_left)
+        ctx.op, ctx.roles = op, factor_roles(op, weight_left)
         ctx.bias_shape = None if bias is None else bias.shape
-        left, right, left_again, right_again, *_ = ctx.roles
-        x, w = _operand(op, left, a, -1), _operand(op, right, b, -2)
-        again = [getattr(op.rules, role) is not None for role in (left_again, right_again)]
+        left, right = ctx.roles
+        x, w = _operand(op, left.forward, a, -1), _operand(op, right.forward, b, -2)
+        again = [getattr(op.rules, roles.again) is not None for roles in ctx.roles]
         ctx.save_for_backward(a if again[0] else x, b if again[1] else w)
         y = op.matmul(x, w)
         return op.round("output", detach_view(y if bias is None else y + bias))
@@ -64,32 +65,21 @@ class ContractionProduct(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor) -> Any:
         """da = dy · bᵀ sums over the columns of y, db = aᵀ · dy over its rows; the bias gets the sum of dy."""
         (a, b), op = ctx.saved_tensors, ctx.op
-        _, _, a_role, b_role, for_a, for_b, a_result, b_result = ctx.roles
+        left, right = ctx.roles
         if op.scale is not None and has_numbers(dy):
             op.scale.vote(dy)
         da = db = dbias = None
         if ctx.needs_input_grad[0]:
-            _check_pair(op, for_a, b_role)
-            da = op.matmul(_operand(op, for_a, dy, -1), _operand(op, b_role, b.mT, -2))
-            da = op.round(a_result, da.sum_to_size(a.shape))
+            _check_pair(op, left.output_gradient, right.again)
+            da = op.matmul(_operand(op, left.output_gradient, dy, -1), _operand(op, right.again, b.mT, -2))
+            da = op.round(left.gradient, da.sum_to_size(a.shape))
         if ctx.needs_input_grad[1]:
-            _check_pair(op, for_b, a_role)
-            db = op.matmul(_operand(op, a_role, a.mT, -1), _operand(op, for_b, dy, -2))
-            db = op.round(b_result, db.sum_to_size(b.shape))
+            _check_pair(op, right.output_gradient, left.again)
+            db = op.matmul(_operand(op, left.again, a.mT, -1), _operand(op, right.output_gradient, dy, -2))
+            db = op.round(right.gradient, db.sum_to_size(b.shape))
         if ctx.needs_input_grad[2]:
             dbias = dy.sum_to_size(ctx.bias_shape)
         return da, db, dbias, None, None
-
-
-def _roles(op: QuantizedOp, weight_left: bool) -> tuple[str, ...]:
-    """Of a and b: their roles forward and backward, those of dy for their gradients, and those of the gradients."""
-    if "product" in op.kinds:
-        forward, again = ("activation", "activation"), ("activation_dw", "activation_dw")
-    else:
-        forward, again = ("activation", "weight"), ("activation_dw", "weight_dx")
-    gradients, results = ("output_gradient_dx", "output_gradient_dw"), ("input_gradient", "weight_gradient")
-    pairs = (forward, again, gradients, results)
-    return tuple(role for pair in pairs for role in (pair[::-1] if weight_left else pair))
 
 
 def _check_pair(op: QuantizedOp, left: str, right: str) -> None:
@@ -136,11 +126,12 @@ def product(a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bool) -> Tensor:
     return ContractionProduct.apply(a, b, None, op, weight_left)
 
 
-def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, op: QuantizedOp, geometry: tuple) -> Tensor:
+def convolution(
+    x: Tensor, weight: Tensor, bias: Tensor | None, op: QuantizedOp, geometry: ConvolutionGeometry
+) -> Tensor:
     """conv(x, weight) + bias as the product of the patches of x, in any number of dimensions, with groups.
 
-    ``geometry`` is what follows the bias in aten::convolution. A transposed convolution is an ordinary one of its
-    input with zeros between the numbers.
+    A transposed convolution is an ordinary one of its input with zeros between the numbers.
     """
     stride, padding, dilation, transposed, output_padding, groups = geometry
     dims = x.ndim - 2
@@ -162,7 +153,7 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, op: QuantizedOp,
 
 
 def _as_ordinary(
-    x: Tensor, weight: Tensor, stride: list, padding: list, dilation: list, output_padding: list, groups: int
+    x: Tensor, weight: Tensor, stride: Any, padding: Any, dilation: Any, output_padding: Any, groups: int
 ) -> tuple[Tensor, Tensor, list[int]]:
     """Input, weight and padding of the ordinary convolution that a transposed one is."""
     sizes = [(size - 1) * step + 1 for size, step in zip(x.shape[2:], stride, strict=True)]
@@ -187,11 +178,11 @@ def einsum(equation: str, a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bo
     """
     left, right, result = _axes(equation, a, b)
     alone = (set(left) ^ set(right)) - set(result)
-    if alone or any(len(set(each)) < len(each) for each in (left, right, result)):
+    if alone or any(len(set(axes)) < len(axes) for axes in (left, right, result)):
         raise NotImplementedError(UNSUPPORTED.format(name=op.name, got=f"the einsum {equation!r}"))
     stack = [name for name in left if name in right and name in result]
     inner = [name for name in left if name in right and name not in result]
-    rows, columns = ([name for name in each if name not in stack + inner] for each in (left, right))
+    rows, columns = ([name for name in axes if name not in stack + inner] for axes in (left, right))
     sizes = dict(zip(left + right, (*a.shape, *b.shape), strict=True))
 
     def volume(group: list[str]) -> int:
@@ -201,8 +192,8 @@ def einsum(equation: str, a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bo
     a = a.permute([left.index(name) for name in stack + rows + inner]).reshape(*batch, volume(rows), volume(inner))
     b = b.permute([right.index(name) for name in stack + inner + columns])
     y = product(a, b.reshape(*batch, volume(inner), volume(columns)), op, weight_left)
-    found = stack + rows + columns
-    return y.reshape([sizes[name] for name in found]).permute([found.index(name) for name in result])
+    order = stack + rows + columns
+    return y.reshape([sizes[name] for name in order]).permute([order.index(name) for name in result])
 
 
 def _axes(equation: str, a: Tensor, b: Tensor) -> tuple[str, str, str]:

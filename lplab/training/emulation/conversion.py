@@ -15,16 +15,16 @@ import torch
 from torch import nn
 
 from lplab.checks import check_int
+from lplab.formats.torch_privates import is_to_empty
 from lplab.training.emulation.checkpoint_state import SaveHook, add_state_hooks, begin_anew, remove_state_hooks
 from lplab.training.emulation.interception import ForwardHook, NameOutsideTraces, PreForwardHook
 from lplab.training.emulation.layer_kinds import is_called, kinds_of, with_tensor_kinds
 from lplab.training.emulation.model_state import Emulation, ModuleReference, disable_quantization
-from lplab.training.emulation.pact import ALPHA, first_clip
+from lplab.training.emulation.trained_clips import ALPHA, first_clip
 from lplab.training.recipe import recipes
 from lplab.training.recipe.recipe import Recipe
 
 ATTRIBUTE = "_lplab_emulation"
-_EMPTY = nn.Module.to_empty.__code__.co_consts  # with the code of the function that it applies
 _SKIP = "pass skip=[{name!r}] to leave it in float32"
 UNSUPPORTED: dict[Any, str] = {
     nn.RNN: "use nn.GRU or nn.LSTM, or " + _SKIP,
@@ -161,7 +161,7 @@ def _add_hooks(emulation: Emulation, name: str, module: nn.Module) -> None:
 
 def _add_lost_hooks(copied: nn.Module) -> None:
     """Add the hooks that a copied ``torch.fx.GraphModule`` has lost: it keeps those of ``state_dict`` alone."""
-    (hook,) = (each for each in copied._state_dict_hooks.values() if isinstance(each, SaveHook))
+    (hook,) = (hook for hook in copied._state_dict_hooks.values() if isinstance(hook, SaveHook))
     copied._deepcopy_hooks.remove(_add_lost_hooks)
     _add_hooks(hook.emulation, hook.name, copied)
 
@@ -265,10 +265,10 @@ class ApplyAndBegin:
         self.emulation, self.name, self.module = emulation, name, ModuleReference(module)
 
     def __call__(self, fn: Any, *args: Any, **kwargs: Any) -> nn.Module:
-        """As PyTorch's method."""
+        """Apply a function to all parameters, as PyTorch's method of this name does."""
         module = self.module()
         result = type(module)._apply(module, fn, *args, **kwargs)
-        if getattr(fn, "__code__", None) in _EMPTY:
+        if is_to_empty(fn):
             begin_anew(self.emulation, self.name, module, module._parameters[ALPHA])
         return result
 
@@ -327,10 +327,10 @@ def switch_recipe(model: nn.Module, recipe: str | Recipe) -> None:
     recipe = recipes.get(recipe) if isinstance(recipe, str) else recipe
     if not isinstance(recipe, Recipe):
         raise TypeError(f"expected a recipe or its name, got {recipe!r}")
-    for each in (emulation.recipe, recipe):
-        for rules in (each, *each.exceptions.values()):
+    for one in (emulation.recipe, recipe):
+        for rules in (one, *one.exceptions.values()):
             if rules.activation.learned or rules.output_gradient_dx.per_layer or rules.output_gradient_dw.per_layer:
-                raise ValueError(f"{each.name or 'the recipe'} trains clips or scales of layers; it cannot be switched")
+                raise ValueError(f"{one.name or 'the recipe'} trains clips or scales of layers; it cannot be switched")
     emulation.switch(recipe)
 
 

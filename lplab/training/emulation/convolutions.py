@@ -5,7 +5,7 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from lplab.training.emulation import contraction_gemms
 from lplab.training.emulation.gemms import Convolution
+from lplab.training.emulation.im2col_conv import ConvolutionGeometry
 from lplab.training.emulation.model_state import Emulation
 from lplab.training.emulation.observed_ops import call_observed
 from lplab.training.emulation.quantized_op import QuantizedOp
@@ -32,18 +33,51 @@ def convolution_kinds(weight: Tensor, groups: int, transposed: bool) -> frozense
     return frozenset(kinds)
 
 
-def _each(value: Any, dims: int) -> list[int]:
+class ConvolutionArguments(NamedTuple):
+    """The arguments of a convolution of PyTorch, ordinary or transposed, with PyTorch's defaults."""
+
+    input: Any
+    weight: Any
+    bias: Any = None
+    stride: Any = 1
+    padding: Any = 0
+    output_padding: Any = 0
+    groups: int = 1
+    dilation: Any = 1
+
+
+_FIRST_ARGUMENTS = ("input", "weight", "bias", "stride", "padding")
+_ORDER = {
+    False: (*_FIRST_ARGUMENTS, "dilation", "groups"),
+    True: (*_FIRST_ARGUMENTS, "output_padding", "groups", "dilation"),
+}
+"""The arguments by position: of an ordinary and of a transposed convolution."""
+
+
+def convolution_arguments(transposed: bool, args: tuple, kwargs: dict[str, Any]) -> ConvolutionArguments:
+    """The arguments of a call, given by position or by name.
+
+    >>> convolution_arguments(True, (1, 2, None, 2, 0, 1, 8), {"dilation": 3})[3:]
+    (2, 0, 1, 8, 3)
+    """
+    return ConvolutionArguments(**dict(zip(_ORDER[transposed], args, strict=False)), **kwargs)
+
+
+def per_dimension(value: Any, dims: int) -> list[int]:
+    """A number for each dimension, of one number or of several.
+
+    >>> per_dimension(3, 2), per_dimension([1], 2), per_dimension((1, 2), 2)
+    ([3, 3], [1, 1], [1, 2])
+    """
     return [int(value)] * dims if isinstance(value, int) else [*map(int, value)] * (dims if len(value) == 1 else 1)
 
 
-def _poutput_padding(
-    x: Tensor, weight: Tensor, padding: Any, dilation: list[int], dims: int
-) -> tuple[Tensor, list[int]]:
-    """Padding as numbers; where "same" needs one more on the right, x is poutput_padding here."""
+def _padded(x: Tensor, weight: Tensor, padding: Any, dilation: list[int], dims: int) -> tuple[Tensor, list[int]]:
+    """The input and its padding as numbers; where "same" needs one more on the right, the input is padded here."""
     if padding == "valid":
         return x, [0] * dims
     if padding != "same":
-        return x, _each(padding, dims)
+        return x, per_dimension(padding, dims)
     totals = [d * (size - 1) for d, size in zip(dilation, weight.shape[2:], strict=True)]
     extra = [total % 2 for total in totals]
     if any(extra):
@@ -52,34 +86,26 @@ def _poutput_padding(
 
 
 def _handler(dims: int, transposed: bool) -> Any:
-    def forward(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, *rest: Any, **named: Any):
-        dilation, groups = _trailing_arguments(("dilation", "groups"), rest, named)
-        return input, weight, bias, stride, padding, 0, groups, dilation
-
-    def backward(
-        input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, *rest: Any, **named: Any
-    ):
-        output_padding, groups, dilation = _trailing_arguments(("output_padding", "groups", "dilation"), rest, named)
-        return input, weight, bias, stride, padding, output_padding, groups, dilation
-
-    arguments = backward if transposed else forward
-
     def convolve(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
-        x, weight, bias, stride, padding, output_padding, groups, dilation = arguments(*args, **kwargs)
-        op = emulation.op("conv", convolution_kinds(weight, groups, transposed))
+        given = convolution_arguments(transposed, args, kwargs)
+        x, weight = given.input, given.weight
+        op = emulation.op("conv", convolution_kinds(weight, given.groups, transposed))
         if op.rules.is_identity or not weight.numel():  # without weights there is no product
             return call_observed(op, func, args, kwargs, ("activation", x), ("weight", weight))
         unbatched = x.ndim == dims + 1
-        dilation = _each(dilation, dims)
-        x, padding = _poutput_padding(x[None] if unbatched else x, weight, padding, dilation, dims)
-        geometry = (_each(stride, dims), padding, dilation, transposed, _each(output_padding, dims), groups)
-        y = _convolved(emulation.clipped(x, op), weight, bias, op, geometry)
+        dilation = per_dimension(given.dilation, dims)
+        x, padding = _padded(x[None] if unbatched else x, weight, given.padding, dilation, dims)
+        stride, output_padding = per_dimension(given.stride, dims), per_dimension(given.output_padding, dims)
+        geometry = ConvolutionGeometry(stride, padding, dilation, transposed, output_padding, given.groups)
+        y = _convolved(emulation.clipped(x, op), weight, given.bias, op, geometry)
         return y[0] if unbatched else y
 
     return convolve
 
 
-def _convolved(x: Tensor, weight: Tensor, bias: Tensor | None, op: QuantizedOp, geometry: tuple) -> Tensor:
+def _convolved(
+    x: Tensor, weight: Tensor, bias: Tensor | None, op: QuantizedOp, geometry: ConvolutionGeometry
+) -> Tensor:
     """The convolution; as the product of patches where each product rounds its operands."""
     if op.rules.rounds_each_product:
         return contraction_gemms.convolution(x, weight, bias, op, geometry)
@@ -97,19 +123,12 @@ def conv_tbc(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tens
     x = emulation.clipped(x, op).permute(1, 2, 0)
     if padding < 0:  # PyTorch leaves out steps at both ends
         x, padding = functional.pad(x, [padding, padding]), 0
-    y = _convolved(x, weight.transpose(0, 2), bias, op, ([1], [padding], [1], False, [0], 1))
+    y = _convolved(x, weight.transpose(0, 2), bias, op, ConvolutionGeometry([1], [padding], [1]))
     return y.permute(2, 0, 1)
 
 
 def _tbc_arguments(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> tuple:
     return input, weight, bias, pad
-
-
-def _trailing_arguments(names: tuple[str, ...], rest: tuple, named: dict) -> list[Any]:
-    """Arguments by position or by name, with PyTorch's defaults."""
-    defaults = {"dilation": 1, "groups": 1, "output_padding": 0}
-    given = dict(zip(names, rest, strict=False))
-    return [given.get(name, named.get(name, defaults[name])) for name in names]
 
 
 def convolutions() -> dict[Any, Any]:

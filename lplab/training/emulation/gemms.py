@@ -10,13 +10,14 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from lplab.training.emulation.im2col_conv import convolution, convolution_backward
+from lplab.training.emulation.im2col_conv import ConvolutionGeometry, convolution, convolution_backward
 from lplab.training.emulation.quantized_op import QuantizedOp, detach_view, first_derivative
 
 
@@ -25,13 +26,51 @@ def rounded_input(x: Tensor, op: QuantizedOp) -> Tensor:
     return x if op.rules.activation.learned else op.activation(x)
 
 
-def rounded_factors(a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bool) -> tuple[Tensor, Tensor]:
+@dataclass(frozen=True)
+class FactorRoles:
+    """The roles of one factor of a product, and of the tensors that belong to it in the backward pass.
+
+    Attributes:
+        forward: of the factor.
+        again: of the factor in the product for the gradient of the other one, where the rules round it anew.
+        output_gradient: of the output gradient in the product for the factor's own gradient.
+        gradient: of that gradient.
+    """
+
+    forward: str
+    again: str
+    output_gradient: str
+    gradient: str
+
+
+ACTIVATION = FactorRoles("activation", "activation_dw", "output_gradient_dx", "input_gradient")
+WEIGHT = FactorRoles("weight", "weight_dx", "output_gradient_dw", "weight_gradient")
+SECOND_ACTIVATION = FactorRoles("activation", "activation_dw", "output_gradient_dw", "weight_gradient")
+"""The right factor of a product of two activations, as in attention."""
+
+
+def factor_roles(op: QuantizedOp, weight_left: bool) -> tuple[FactorRoles, FactorRoles]:
+    """The roles of the left and of the right factor of a product."""
+    roles = ACTIVATION, SECOND_ACTIVATION if "product" in op.kinds else WEIGHT
+    return (roles[1], roles[0]) if weight_left else roles
+
+
+def rounded_factors(a: Tensor, b: Tensor, op: QuantizedOp, weight_left: bool) -> list[Tensor]:
     """Both factors of a product, rounded as activations or as weight."""
-    if "product" in op.kinds:
-        return rounded_input(a, op), rounded_input(b, op)
+    return [
+        op.round("weight", x) if roles is WEIGHT else rounded_input(x, op)
+        for x, roles in zip((a, b), factor_roles(op, weight_left), strict=True)
+    ]
+
+
+def factor_gradients(
+    dy: Tensor, op: QuantizedOp, weight_left: bool, for_a: bool, for_b: bool
+) -> tuple[Tensor | None, Tensor | None]:
+    """An output gradient rounded for the gradient of the left factor, and for that of the right one."""
     if weight_left:
-        return op.round("weight", a), rounded_input(b, op)
-    return rounded_input(a, op), op.round("weight", b)
+        for_right, for_left = op.gradients(dy, for_b, for_a)
+        return for_left, for_right
+    return op.gradients(dy, for_a, for_b)
 
 
 def as_matrix_stack(x: Tensor) -> Tensor:
@@ -107,18 +146,13 @@ class Product(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor) -> Any:
         """da = dy · bᵀ, db = aᵀ · dy, summed where an operand was broadcast."""
         (a, b), op = ctx.saved_tensors, ctx.op
-        for_a, for_b = ctx.needs_input_grad[:2]
-        if ctx.weight_left:
-            dy_b, dy_a = op.gradients(dy, for_b, for_a)
-            role_a, role_b = "weight_gradient", "input_gradient"
-        else:
-            dy_a, dy_b = op.gradients(dy, for_a, for_b)
-            role_a, role_b = "input_gradient", "weight_gradient"
+        dy_a, dy_b = factor_gradients(dy, op, ctx.weight_left, *ctx.needs_input_grad[:2])
+        roles_a, roles_b = factor_roles(op, ctx.weight_left)
         da = db = None
         if dy_a is not None:
-            da = op.round(role_a, op.matmul(dy_a, b.transpose(-1, -2)).sum_to_size(a.shape))
+            da = op.round(roles_a.gradient, op.matmul(dy_a, b.transpose(-1, -2)).sum_to_size(a.shape))
         if dy_b is not None:
-            db = op.round(role_b, op.matmul(a.transpose(-1, -2), dy_b).sum_to_size(b.shape))
+            db = op.round(roles_b.gradient, op.matmul(a.transpose(-1, -2), dy_b).sum_to_size(b.shape))
         return da, db, None, None
 
 
@@ -126,11 +160,10 @@ class Convolution(torch.autograd.Function):
     """y = conv(x, W) + b in one, two or three dimensions, with groups; also the transposed convolution."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, op: QuantizedOp, geometry: tuple) -> Tensor:
-        """Round the operands, convolve, add the bias, round the output.
-
-        ``geometry`` is what follows the bias in aten::convolution.
-        """
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, op: QuantizedOp, geometry: ConvolutionGeometry
+    ) -> Tensor:
+        """Round the operands, convolve, add the bias, round the output."""
         ctx.leaves = leaves(x, weight)
         x, weight = rounded_input(x, op), op.round("weight", weight)
         ctx.save_for_backward(x, weight)
@@ -160,7 +193,7 @@ class Convolution(torch.autograd.Function):
         return dx, dw, db, None, None
 
 
-def _backward(dy: Tensor | None, x: Tensor, weight: Tensor, geometry: tuple, dx: bool, dw: bool) -> tuple:
+def _backward(dy: Tensor | None, x: Tensor, weight: Tensor, geometry: ConvolutionGeometry, dx: bool, dw: bool) -> tuple:
     if dy is None:
         return None, None
     backward = torch.ops.aten.convolution_backward
@@ -190,15 +223,13 @@ class Bilinear(torch.autograd.Function):
         """The product is computed again to differentiate it. It is linear, so only its shape matters."""
         (a, b), op = ctx.saved_tensors, ctx.op
         for_a, for_b = ctx.needs_input_grad[:2]
-        needed = (for_b, for_a) if ctx.weight_left else (for_a, for_b)
-        first, second = op.gradients(dy, *needed)
-        dy_a, dy_b = (second, first) if ctx.weight_left else (first, second)
-        roles = ("weight_gradient", "input_gradient") if ctx.weight_left else ("input_gradient", "weight_gradient")
+        dy_a, dy_b = factor_gradients(dy, op, ctx.weight_left, for_a, for_b)
+        roles_a, roles_b = factor_roles(op, ctx.weight_left)
         with torch.enable_grad():
             a, b = a.detach().requires_grad_(for_a), b.detach().requires_grad_(for_b)
             y = ctx.compute(a, b)
         da = torch.autograd.grad(y, a, dy_a, retain_graph=for_b)[0] if for_a else None
         db = torch.autograd.grad(y, b, dy_b)[0] if for_b else None
-        da = None if da is None else op.round(roles[0], da)
-        db = None if db is None else op.round(roles[1], db)
+        da = None if da is None else op.round(roles_a.gradient, da)
+        db = None if db is None else op.round(roles_b.gradient, db)
         return da, db, None, None, None

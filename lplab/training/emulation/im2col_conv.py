@@ -9,7 +9,8 @@ This module needs PyTorch.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from torch import Tensor
 from torch.nn import functional
@@ -18,10 +19,23 @@ from lplab.arithmetic.im2col import im2col
 from lplab.training.emulation.quantized_op import QuantizedOp
 
 
-def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, geometry: tuple, op: QuantizedOp) -> Tensor:
-    """Conv(x, weight) + bias; ``geometry`` as in :class:`lplab.training.emulation.gemms.Convolution`."""
+class ConvolutionGeometry(NamedTuple):
+    """What follows the bias in ``torch.ops.aten.convolution``; sequences have a number for each dimension."""
+
+    stride: list[int]
+    padding: list[int]
+    dilation: list[int]
+    transposed: bool = False
+    output_padding: Sequence[int] = (0,)
+    groups: int = 1
+
+
+def convolution(
+    x: Tensor, weight: Tensor, bias: Tensor | None, geometry: ConvolutionGeometry, op: QuantizedOp
+) -> Tensor:
+    """Conv(x, weight) + bias."""
     x4, w4, shape = _in_two_dimensions(x, weight, geometry, op)
-    groups = geometry[5]
+    groups = geometry.groups
     columns = _columns(x4, w4, shape, groups)  # [group, kernel, batch · positions]
     rows = w4.reshape(groups, w4.shape[0] // groups, w4.shape[1:].numel())
     size = _size(x4, w4, shape)[4 - x.ndim :]
@@ -31,11 +45,16 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, geometry: tuple,
 
 
 def convolution_backward(
-    dy_dx: Tensor | None, dy_dw: Tensor | None, x: Tensor, weight: Tensor, geometry: tuple, op: QuantizedOp
+    dy_dx: Tensor | None,
+    dy_dw: Tensor | None,
+    x: Tensor,
+    weight: Tensor,
+    geometry: ConvolutionGeometry,
+    op: QuantizedOp,
 ) -> tuple[Tensor | None, Tensor | None]:
     """The two products of the backward pass, each with its own output gradient."""
     x4, w4, shape = _in_two_dimensions(x, weight, geometry, op)
-    groups, dx, dw = geometry[5], None, None
+    groups, dx, dw = geometry.groups, None, None
     if dy_dw is not None:
         columns = _columns(x4, w4, shape, groups)
         dw = op.matmul(_rows(dy_dw, groups), columns.transpose(1, 2)).reshape(weight.shape)
@@ -49,12 +68,12 @@ def convolution_backward(
 
 
 def _in_two_dimensions(
-    x: Tensor, weight: Tensor, geometry: tuple, op: QuantizedOp
+    x: Tensor, weight: Tensor, geometry: ConvolutionGeometry, op: QuantizedOp
 ) -> tuple[Tensor, Tensor, dict[str, Any]]:
-    stride, padding, dilation, transposed, _, _ = geometry
-    if transposed or x.ndim not in (3, 4):
-        what = "transposed convolution" if transposed else "convolution in three dimensions"
+    if geometry.transposed or x.ndim not in (3, 4):
+        what = "transposed convolution" if geometry.transposed else "convolution in three dimensions"
         raise NotImplementedError(f"{op.name}: a {what} with an accumulator is not supported; pass accumulator=None")
+    stride, padding, dilation = geometry[:3]
     if x.ndim == 3:
         x, weight = x[:, :, None], weight[:, :, None]
         stride, padding, dilation = [1, *stride], [0, *padding], [1, *dilation]

@@ -13,19 +13,32 @@ import copy
 import sys
 import warnings
 from contextlib import nullcontext
+from functools import cached_property
 from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._C._dynamo import eval_frame
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.overrides import TorchFunctionMode, _get_current_function_mode
+from torch.overrides import TorchFunctionMode
 
-from lplab.formats.recorded import is_recording, is_transforming, knows_shapes_alone
+from lplab.formats.recorded import is_recording, knows_shapes_alone
+from lplab.formats.torch_privates import (
+    MODULE_CALL,
+    asks_subclasses,
+    count_dispatch_modes,
+    current_function_mode,
+    forward_derivative_level,
+    is_autocast_on,
+    is_fx_tracing,
+    open_transform,
+    saved_tensor_hooks,
+    set_eval_frame,
+    tracing_state,
+)
 from lplab.training.emulation.argument_checks import has_own_numbers
-from lplab.training.emulation.autocast import autocast_off, in_float32, is_autocast_on
+from lplab.training.emulation.autocast import autocast_off, in_float32
 from lplab.training.emulation.model_state import Emulation, ModuleCall, ModuleReference
 from lplab.training.emulation.op_handlers import (
     HANDLERS,
@@ -36,13 +49,12 @@ from lplab.training.emulation.op_handlers import (
     without_plain_tensors,
 )
 from lplab.training.emulation.quantized_op import NOT_COMPILED
-from lplab.training.emulation.recomputation import draws_of, may_be_new
+from lplab.training.emulation.recomputation import draws_of
 from lplab.training.emulation.unseen_products import begin_watch, end_watch, watch_functions
 from lplab.training.emulation.weight_lineage import Lineage
 
 WITH_FAST_PATH = (nn.MultiheadAttention, nn.TransformerEncoder, nn.TransformerEncoderLayer)
 """Modules that PyTorch computes otherwise in evaluation, with other last bits, where no function mode is on."""
-_MODULE_CALL = nn.Module._call_impl.__code__
 _NOT_SCRIPTED = (
     "torch.jit.script cannot compile a model under a recipe, which runs in Python: record it with torch.jit.trace "
     "within `with torch.no_grad():`, or script dequantize_model(model)"
@@ -62,17 +74,24 @@ class QuantizationMode(TorchFunctionMode):
 
     Args:
         emulation: of the model.
-        lineage: which tensors are weights, in this call of the model.
-        caller: the call of the model during which the mode is on; None where a ``with`` block closes the mode.
+        module: the module that is called.
+        caller: the call of the module during which the mode is on; None where a ``with`` block closes the mode.
     """
 
-    def __init__(self, emulation: Emulation, lineage: Lineage, caller: FrameType | None = None) -> None:
+    def __init__(self, emulation: Emulation, module: nn.Module, caller: FrameType | None = None) -> None:
         super().__init__()
-        self.emulation, self.lineage, self.caller = emulation, lineage, caller
+        self.emulation, self.module, self.caller = emulation, module, caller
+
+    @cached_property
+    def lineage(self) -> Lineage:
+        """Which tensors are weights, in this call of the model; made when the first function needs it."""
+        return Lineage(self.module)
 
     def nested(self) -> QuantizationMode:
         """The same mode for use inside a handler, where PyTorch has switched this one off."""
-        return QuantizationMode(self.emulation, self.lineage)
+        mode = QuantizationMode(self.emulation, self.module)
+        mode.lineage = self.lineage
+        return mode
 
     def is_left_behind(self) -> bool:
         """Whether the call has ended without closing the mode, as after Ctrl-C. It must not act on other models."""
@@ -97,15 +116,16 @@ class QuantizationMode(TorchFunctionMode):
             if isinstance(handler, Unsupported):
                 return func(*args, **kwargs)
         else:
-            if types and torch._C._is_torch_function_enabled():  # else the subclasses have been asked
-                subclasses = [each for each in types if each is not Tensor]
-                if subclasses and all(issubclass(each, Tensor) for each in subclasses):
+            if types and asks_subclasses():  # else they have been asked
+                subclasses = [kind for kind in types if kind is not Tensor]
+                if subclasses and all(issubclass(kind, Tensor) for kind in subclasses):
                     return self._called_by_subclasses(func, handler, subclasses, types, args, kwargs)
             if is_autocast_on():
                 with autocast_off():
                     return self.__torch_function__(func, types, *in_float32(args, kwargs))
-        emulation.thread.draws = draws_of(emulation, sys._getframe(1) if may_be_new() else None)
-        watch = emulation.thread.product_watch
+        thread = emulation.thread
+        thread.draws = draws_of(emulation, sys._getframe(1)) if may_be_checkpointed() else thread.inherited_draws
+        watch = thread.product_watch
         if watch is None:
             result = handler(emulation, func, args, kwargs)
         else:
@@ -122,17 +142,17 @@ class QuantizationMode(TorchFunctionMode):
         self, func: Any, handler: Any, subclasses: list, types: Any, args: tuple, kwargs: dict
     ) -> Any:
         """What subclasses of tensors make of the function, as PyTorch asks them; the mode sees what they call."""
-        own = [each.__name__ for each in subclasses if has_own_numbers(each)]
+        own = [kind.__name__ for kind in subclasses if has_own_numbers(kind)]
         if own and is_checked(handler):
             func(*args, **kwargs)  # raises PyTorch's own error, if there is one
             return without_plain_tensors(f"a {own[0]}")(self.emulation, func, args, kwargs)
         is_attention = func is functional.scaled_dot_product_attention  # a mask object may call a fused kernel on a GPU
         with self.nested(), sdpa_kernel(SDPBackend.MATH) if is_attention else nullcontext():
-            for each in subclasses:
-                result = each.__torch_function__(func, types, args, kwargs)
+            for kind in subclasses:
+                result = kind.__torch_function__(func, types, args, kwargs)
                 if result is not NotImplemented:
                     return result
-        raise TypeError(f"{func} has no implementation for {', '.join(each.__name__ for each in subclasses)}")
+        raise TypeError(f"{func} has no implementation for {', '.join(kind.__name__ for kind in subclasses)}")
 
 
 class _Hook:
@@ -152,13 +172,44 @@ class PreForwardHook(_Hook):
         """Record the call; the first call switches the mode on."""
         if torch.compiler.is_dynamo_compiling():
             torch._dynamo.skip_frame(msg=_NOT_EXPORTED if torch.compiler.is_exporting() else NOT_COMPILED)
-        compiler = eval_frame.set_eval_frame(None)
+        emulation, thread = self.emulation, self.emulation.thread
+        compiler = set_eval_frame(None)
         if compiler is not None:
-            self.emulation.thread.compiler = compiler
+            thread.compiler = compiler
             warnings.warn(NOT_COMPILED, stacklevel=2)
-        begin_call(self.emulation, self.name, module)
-        if len(self.emulation.thread.calls) == 1:
-            begin_watch(self.emulation, self.name, module, args)
+        if thread.modes and thread.modes[-1].is_left_behind():
+            _reset_after_interrupt(emulation)
+        frame, draws = None, thread.inherited_draws
+        if may_be_checkpointed():
+            frame = module_call(sys._getframe(1))
+            draws = draws_of(emulation, frame and frame.f_back)
+        call = ModuleCall(self.name, module, draws=draws, frame=frame)
+        if thread.calls:
+            thread.calls.append(call)
+        else:
+            self._begin_outermost(call, sys._getframe(1), args)
+        if not module.training and isinstance(module, WITH_FAST_PATH) and _is_plain(emulation, self.name, module):
+            mode = thread.modes[-1]
+            if current_function_mode() is mode:
+                mode.__exit__(None, None, None)
+                call.without_mode = True
+
+    def _begin_outermost(self, call: ModuleCall, caller: FrameType, args: Any) -> None:
+        """Switch the mode on for a call that is not inside another one."""
+        emulation, thread = self.emulation, self.emulation.thread
+        if not emulation.is_identity and emulation.enabled:
+            _check_surroundings()  # before anything is switched on: torch.export calls no hook after an error
+        # inside a reentrant checkpoint gradients are off in the forward pass, and the recomputation is no new step
+        if thread.again is None and (torch.is_grad_enabled() or call.draws is not None):
+            for op in emulation.ops.values():
+                if op.scale is not None:
+                    op.end_step()
+        mode = QuantizationMode(emulation, call.module, caller)
+        thread.modes.append(mode)
+        mode.__enter__()
+        thread.calls.append(call)
+        if thread.product_watch is not None or call.kind not in emulation.watched_calls:
+            begin_watch(emulation, call, args)
 
 
 class ForwardHook(_Hook):
@@ -176,8 +227,8 @@ class ForwardHook(_Hook):
             call = thread.calls.pop()
             if call.without_mode:
                 thread.modes[-1].__enter__()
-            if not thread.calls:
-                end_watch(self.emulation, call.name, module, is_done=output is not None)
+            if not thread.calls and thread.product_watch is not None:
+                end_watch(self.emulation, call, is_done=output is not None)
         if not thread.calls:
             if thread.modes:
                 thread.modes.pop().__exit__(None, None, None)
@@ -185,33 +236,15 @@ class ForwardHook(_Hook):
             thread.draws = None
             if thread.compiler is not None:
                 compiler, thread.compiler = thread.compiler, None
-                eval_frame.set_eval_frame(compiler)
+                set_eval_frame(compiler)
 
 
-def begin_call(emulation: Emulation, name: str, module: nn.Module) -> None:
-    """Record the call of a module. It must be called by a hook: the module's own call is two frames further out."""
-    thread = emulation.thread
-    if thread.modes and thread.modes[-1].is_left_behind():
-        _reset_after_interrupt(emulation)
-    frame = module_call(sys._getframe(2)) if may_be_new() else None
-    draws = draws_of(emulation, frame and frame.f_back)
-    if not thread.calls:
-        if not emulation.is_identity:
-            _check_surroundings(emulation)  # before anything is switched on: torch.export calls no hook after an error
-        # inside a reentrant checkpoint gradients are off in the forward pass, and the recomputation is no new step
-        if thread.again is None and (torch.is_grad_enabled() or draws is not None):
-            for op in emulation.ops.values():
-                op.end_step()
-        mode = QuantizationMode(emulation, Lineage(module), sys._getframe(2))
-        thread.modes.append(mode)
-        mode.__enter__()
-    call = ModuleCall(name, module, draws=draws, frame=frame)
-    thread.calls.append(call)
-    if not module.training and isinstance(module, WITH_FAST_PATH) and _is_plain(emulation, name, module):
-        mode = thread.modes[-1]
-        if _get_current_function_mode() is mode:
-            mode.__exit__(None, None, None)
-            call.without_mode = True
+def may_be_checkpointed() -> bool:
+    """Whether an activation checkpoint may have begun. It needs no look at the stack: each call of a layer asks it.
+
+    Reentrant checkpoints switch gradients off, the others set hooks for the tensors that are saved.
+    """
+    return not torch.is_grad_enabled() or saved_tensor_hooks(True) is not None
 
 
 def _is_plain(emulation: Emulation, name: str, module: nn.Module) -> bool:
@@ -223,16 +256,14 @@ def _is_plain(emulation: Emulation, name: str, module: nn.Module) -> bool:
     )
 
 
-def _check_surroundings(emulation: Emulation) -> None:
+def _check_surroundings() -> None:
     """Refuse tools of PyTorch that cannot see into a quantized function."""
-    if not emulation.enabled:
-        return
-    if is_transforming() and torch._C._functorch.peek_interpreter_stack() is not None:
+    if open_transform() is not None:
         raise NotImplementedError(
             "torch.func (vmap, grad, jacrev, …) cannot transform a model under a recipe: take torch.autograd.grad, one "
             "example after the other, or call the model within `with lplab.training.float32(model):`"
         )
-    if is_transforming():
+    if forward_derivative_level() >= 0:
         raise NotImplementedError(
             "forward-mode derivatives of a model under a recipe are not defined: take torch.autograd.grad, or call the "
             "model within `with lplab.training.float32(model):`"
@@ -241,7 +272,7 @@ def _check_surroundings(emulation: Emulation) -> None:
         raise NotImplementedError(_NOT_EXPORTED)
     if is_symbolic_trace():
         raise NotImplementedError(_NOT_TRACED)
-    if not is_recording():
+    if (tracing_state() is None and not count_dispatch_modes()) or not is_recording():
         return
     if torch.is_grad_enabled():
         raise NotImplementedError(
@@ -257,7 +288,7 @@ def is_symbolic_trace() -> bool:
     >>> is_symbolic_trace()
     False
     """
-    return torch.fx._symbolic_trace._is_fx_tracing_flag and not is_recording()
+    return is_fx_tracing() and not is_recording()
 
 
 class NameOutsideTraces:
@@ -291,7 +322,7 @@ class NameOutsideTraces:
 
 def module_call(frame: FrameType | None) -> FrameType | None:
     """The frame of the module call that runs a hook, or None."""
-    while frame is not None and frame.f_code is not _MODULE_CALL:
+    while frame is not None and frame.f_code is not MODULE_CALL:
         frame = frame.f_back
     return frame
 
@@ -300,8 +331,8 @@ def _reset_after_interrupt(emulation: Emulation) -> None:
     """Reset the state of the thread after KeyboardInterrupt; forward hooks do not run for it."""
     thread = emulation.thread
     mode = thread.modes[-1]
-    end_watch(emulation, thread.calls[0].name, thread.calls[0].module, is_done=False)
-    if _get_current_function_mode() is mode:
+    end_watch(emulation, thread.calls[0], is_done=False)
+    if current_function_mode() is mode:
         mode.__exit__(None, None, None)  # a mode below others stays there, and passes everything through
     thread.compiler = thread.draws = thread.again = None
     for open_items in (thread.calls, thread.modes, thread.shared):

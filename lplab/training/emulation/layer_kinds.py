@@ -71,7 +71,7 @@ def _owns_weights(module: nn.Module) -> bool:
         return True
     normalizes = "Norm" in type(module).__name__
     own = [module, *module.parametrizations.values()] if parametrize.is_parametrized(module) else [module]
-    matrices = any(p.ndim >= 2 for each in own for p in each.parameters(recurse=False))
+    matrices = any(p.ndim >= 2 for part in own for p in part.parameters(recurse=False))
     return matrices and not normalizes and not set(module._modules) - {PARAMETRIZATIONS}
 
 

@@ -19,10 +19,11 @@ from functools import cached_property
 from types import FrameType
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from lplab.formats.recorded import is_transforming
-from lplab.training.emulation import pact
+from lplab.formats.torch_privates import forward_derivative_level, open_transform
+from lplab.training.emulation import trained_clips
 from lplab.training.emulation.quantized_op import Draws, QuantizedOp, Watcher
 from lplab.training.recipe.recipe import LayerRules, Recipe
 
@@ -60,6 +61,11 @@ class ModuleCall:
     draws: Draws | None = None
     frame: FrameType | None = None
     without_mode: bool = False
+
+    @property
+    def kind(self) -> tuple[str, bool, bool]:
+        """Calls of different kinds may compute different things; a part of a model may be called alone."""
+        return self.name, torch.is_grad_enabled(), self.module.training
 
 
 class ModuleReference:
@@ -108,6 +114,11 @@ class ThreadState(threading.local):
         self.again: Draws | None = None
         self.compiler: Any = None
 
+    @property
+    def inherited_draws(self) -> Draws | None:
+        """The draws of the innermost open call; without one, those of the recomputation that is going on."""
+        return self.calls[-1].draws if self.calls else self.again
+
 
 class Emulation:
     """How a model is computed under a recipe; made by :func:`lplab.training.quantize_model`.
@@ -152,7 +163,7 @@ class Emulation:
     def is_identity(self) -> bool:
         """Whether nothing at all is rounded."""
         used = (self.recipe, *(other for _, other in self.overrides))
-        return all(each.is_identity and not each.exceptions for each in used)
+        return all(recipe.is_identity and not recipe.exceptions for recipe in used)
 
     # -- the current module -----------------------------------------------------------------------------------
 
@@ -192,7 +203,7 @@ class Emulation:
             kinds = kinds if "product" in kinds else kinds | self.kinds.get(call.name, frozenset())
             self._add(call.name, QuantizedOp(name, kinds, self.rules_of(call.name, kinds), self.seed))
         op = self.ops[name]
-        if is_transforming() and not op.rules.is_identity:
+        if (open_transform() is not None or forward_derivative_level() >= 0) and not op.rules.is_identity:
             raise NotImplementedError(
                 f"{self.location}: torch.func (vmap, grad, jvp, …) and forward-mode derivatives cannot transform what "
                 "a recipe rounds: write the product for the whole batch, as with torch.bmm or torch.einsum, or name "
@@ -238,7 +249,7 @@ class Emulation:
 
     def clipped(self, x: Tensor, op: QuantizedOp) -> Tensor:
         """The input of a layer, rounded under its trained clip; unchanged where the layer has none."""
-        return x if op.rules.activation.learned is None else pact.clipped(x, op, self.module)
+        return x if op.rules.activation.learned is None else trained_clips.clipped(x, op, self.module)
 
     # -- copies and files -------------------------------------------------------------------------------------
 
@@ -294,16 +305,16 @@ def preserve_random_state(emulations: list[Emulation]) -> Iterator[None]:
     >>> emulation.ops["new"].calls
     {}
     """
-    before = [{name: dict(op.calls) for name, op in each.ops.items()} for each in emulations]
+    before = [{name: dict(op.calls) for name, op in emulation.ops.items()} for emulation in emulations]
     try:
         yield
     finally:
-        for each, calls in zip(emulations, before, strict=True):
-            for name, op in each.ops.items():
+        for emulation, calls in zip(emulations, before, strict=True):
+            for name, op in emulation.ops.items():
                 op.calls = calls.get(name, {})
 
 
 def _with_late(kinds: dict[str, frozenset[str]], share: float) -> dict[str, frozenset[str]]:
     """The kinds of layers by name, of which a share, those at the end, are "late"."""
     late = set(list(kinds)[len(kinds) - math.ceil(round(share * len(kinds), 9)) :])
-    return {name: each | {"late"} if name in late else each - {"late"} for name, each in kinds.items()}
+    return {name: own | {"late"} if name in late else own - {"late"} for name, own in kinds.items()}

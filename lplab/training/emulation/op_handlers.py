@@ -20,11 +20,12 @@ from torch import Tensor
 from torch._higher_order_ops import flex_attention
 from torch.nn import functional
 
+from lplab.formats.torch_privates import set_tracing_state, tracing_state
 from lplab.training.emulation import contraction_gemms
 from lplab.training.emulation.argument_checks import LEFT_TO_PYTORCH, check_arguments, written_into
 from lplab.training.emulation.attention import attention
 from lplab.training.emulation.convolutions import convolutions
-from lplab.training.emulation.gemms import Bilinear, Linear, as_matrix_stack, as_rows
+from lplab.training.emulation.gemms import Bilinear, Linear, as_matrix_stack, as_rows, factor_roles
 from lplab.training.emulation.model_state import Emulation
 from lplab.training.emulation.observed_ops import call_observed
 from lplab.training.emulation.quantized_op import PRODUCT, QuantizedOp, round_with_ste, rounded_gradient
@@ -113,18 +114,17 @@ def _product_op(emulation: Emulation, op_kind: str, a: Tensor, b: Tensor) -> tup
 
 def _roles(op: QuantizedOp, a: Tensor, b: Tensor, weight_left: bool) -> tuple[tuple[str, Tensor], tuple[str, Tensor]]:
     """Both factors with their roles, in the order of the call."""
-    if "product" in op.kinds:
-        return ("activation", a), ("activation", b)
-    return (("weight", a), ("activation", b)) if weight_left else (("activation", a), ("weight", b))
+    left, right = factor_roles(op, weight_left)
+    return (left.forward, a), (right.forward, b)
 
 
 def _clipped(emulation: Emulation, op: QuantizedOp, a: Tensor, b: Tensor, weight_left: bool) -> tuple[Tensor, Tensor]:
     """Both factors; activations are rounded under the trained clip, where there is one."""
     if op.rules.activation.learned is None:
         return a, b
-    if "product" in op.kinds:
-        return emulation.clipped(a, op), emulation.clipped(b, op)
-    return (a, emulation.clipped(b, op)) if weight_left else (emulation.clipped(a, op), b)
+    factors = _roles(op, a, b, weight_left)
+    a, b = (x if role == "weight" else emulation.clipped(x, op) for role, x in factors)
+    return a, b
 
 
 def addmm(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Tensor:
@@ -319,19 +319,57 @@ def checked(handler: Handler, emulation: Emulation, func: Any, args: tuple, kwar
             return func(*args, **kwargs)
         try:
             return handler(emulation, func, args, kwargs)
-        except (AttributeError, IndexError, TypeError, ValueError):  # a handler cannot read arguments of another kind
+        except (AttributeError, LookupError, TypeError, ValueError):  # a handler cannot read arguments of another kind
             return func(*args, **kwargs)
     if "out" in kwargs:
         kwargs = dict(kwargs)
         out = kwargs.pop("out")
         y = checked(handler, emulation, func, args, kwargs)
         return y if out is None else written_into(out, y, func, args, kwargs)
-    what = check_arguments(func, args, kwargs)
+    what = _checked_once(func, args, kwargs)
     if what is LEFT_TO_PYTORCH:
         return func(*args, **kwargs)
     if what:
         handler = without_plain_tensors(what)
     return handler(emulation, func, args, kwargs)
+
+
+MAX_CALLS = 10_000
+_known_calls: dict[Any, str] = {}
+"""What :func:`check_arguments` returned, by the function, its shapes, dtypes and other arguments."""
+
+
+def _checked_once(func: Any, args: tuple, kwargs: dict) -> str:
+    """What :func:`check_arguments` returns; PyTorch computes calls that are alike once."""
+    state = tracing_state()
+    if state is not None:  # a trace would record the sizes that are read here, and PyTorch's own computation
+        set_tracing_state(None)
+        try:
+            return _checked_once(func, args, kwargs)
+        finally:
+            set_tracing_state(state)
+    try:
+        key = (func, *[_description(value) for value in args])
+        if kwargs:
+            key = *key, *kwargs, *[_description(value) for value in kwargs.values()]
+        what = _known_calls.get(key)
+    except (RuntimeError, TypeError):  # a nested tensor has no shape; some arguments have no hash
+        return check_arguments(func, args, kwargs)
+    if what is None:
+        what = check_arguments(func, args, kwargs)
+        if len(_known_calls) >= MAX_CALLS:
+            _known_calls.clear()
+        _known_calls[key] = what
+    return what
+
+
+def _description(value: Any) -> Any:
+    """What PyTorch's checks of an argument depend on."""
+    if isinstance(value, Tensor):
+        return type(value), value.shape, value.dtype, value.layout
+    if isinstance(value, list | tuple):
+        return type(value), *map(_description, value)
+    return type(value), value
 
 
 def is_checked(handler: Handler) -> bool:
@@ -438,12 +476,12 @@ def _operators(handlers: dict[Any, Handler]) -> dict[Any, Handler]:
     functions |= {name: getattr(torch.Tensor, name) for name in ("addmm_", "addmv_", "baddbmm_", "addbmm_", "addr_")}
     functions |= {"linear": functional.linear, "bilinear": functional.bilinear}
     functions |= {"scaled_dot_product_attention": functional.scaled_dot_product_attention}
-    found: dict[Any, Handler] = {}
+    operators: dict[Any, Handler] = {}
     for name, function in functions.items():
         operator = getattr(torch.ops.aten, name)
         overloads = (getattr(operator, overload) for overload in operator.overloads() if overload in ALIKE)
-        found |= dict.fromkeys((operator, *overloads), handlers[function])
-    return found
+        operators |= dict.fromkeys((operator, *overloads), handlers[function])
+    return operators
 
 
 HANDLERS: dict[Any, Handler] = _table()

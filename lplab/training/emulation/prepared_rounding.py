@@ -1,8 +1,6 @@
-"""Rounding of the tensors of a training: their layouts and threads, around the loops of :mod:`lplab.formats`.
+"""Rounding of the tensors of a training by the loops of :mod:`lplab.formats`, in memory of any order.
 
-A loop is chosen once for a format and a rounding, by :func:`lplab.formats.paths.prepared.prepare`, which serves
-``Format.quantize``, too. Here it is called with the memory of a tensor in any order, and on several threads where the
-tensor is large. The results are those of ``Format.quantize``, bit for bit; without a compiled loop, that is called.
+The results are those of ``Format.quantize``, bit for bit; without a compiled loop, that is called.
 
 This module needs PyTorch.
 """
@@ -16,15 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lplab.arithmetic.threads import parallel_for
-from lplab.formats import Format, Rounding, counter_rng
-from lplab.formats.paths import kernel_selection, table_kernels
-from lplab.formats.paths.kernel_selection import Loop
-from lplab.formats.paths.prepared import prepare
-
-BLOCK = 2**12  # elements that a thread takes at a time
-MIN_ELEMENTS_TO_SHARE = 2**17  # smaller tensors are rounded by one thread
-_NO_KEYS = 0, 0
+from lplab.formats import Format, Rounding, apply, counter_rng, gpu, tensors
+from lplab.formats.paths import kernel_selection, table_rules
+from lplab.formats.threads import MIN_ELEMENTS_TO_SHARE
 
 
 class Prepared:
@@ -35,6 +27,10 @@ class Prepared:
         rounding: a ``Rounding``.
         step: whether each call has a scale: then values are scale · format.quantize(x / scale).
 
+    Attributes:
+        kernel: what :func:`lplab.formats.apply.prepare` gives.
+        round_at: rounds contiguous memory into disjoint memory, given by addresses; False where no loop is ready.
+
     >>> from lplab.formats import IntFormat
     >>> Prepared(IntFormat(4), Rounding(), step=True)(torch.tensor([0.3, 9.0]), scale=0.5)
     tensor([0.5000, 3.5000])
@@ -43,47 +39,27 @@ class Prepared:
     def __init__(self, format: Any, rounding: Rounding, step: bool = False) -> None:
         self.format, self.rounding, self.step = format, rounding, step
         ready = format.prepared_roundings
-        self.kernel = prepare(ready.spec, rounding, "float32", True) if step else ready.of(rounding, torch.float32)
-        self._is_stochastic = rounding.is_stochastic
+        spec = ready.spec
+        self.kernel = apply.prepare(spec, rounding, "float32", True) if step else ready.of(rounding, torch.float32)
+        self.round_at = self.kernel.round_at
 
     def __call__(self, x: Tensor, seed: int = 0, scale: float = 1.0) -> Tensor:
         """Round a tensor (without gradient) into a new one."""
-        count = x.numel()
-        loop = self.kernel.loop_for(count) if _fits(x) else None
-        if loop is None:
-            return self._slow(x, seed, scale)
-        if self._is_stochastic:
-            x = x.contiguous()  # random bits are numbered in this order
-        out = torch.empty_like(x)  # in the order of x where x is dense, such as a transposed matrix
-        x = _in_order(x, out)
-        keys = counter_rng.keys(seed) if self._is_stochastic else _NO_KEYS
-        scale = scale if self.step else self.kernel.scale
-        if count < MIN_ELEMENTS_TO_SHARE:
-            loop(x.data_ptr(), out.data_ptr(), count, scale, 0, keys)
-        else:
-            _run_on_threads(loop, x.data_ptr(), out.data_ptr(), count, scale, keys)
-        return out
-
-    def round_at(self, x: int, out: int, count: int, seed: int, scale: float | None = None) -> bool:
-        """Round contiguous memory into disjoint memory, given by addresses.
-
-        False where nothing was rounded: no loop is ready, or several threads should share the work.
-        """
-        loop = self.kernel.loop_for(count) if count < MIN_ELEMENTS_TO_SHARE else None
-        if loop is None:
-            return False
-        keys = counter_rng.keys(seed) if self._is_stochastic else _NO_KEYS
-        loop(x, out, count, self.kernel.scale if scale is None else scale, 0, keys)
-        return True
+        result = tensors.by_loop(self.kernel, x, seed, scale if self.step else None) if _fits(x) else None
+        if result is not None:
+            return result
+        if not self.step:
+            return self.format.quantize(x, self.rounding, seed)
+        divisor = x.new_full((), scale)
+        return self.format.quantize(x / divisor, self.rounding, seed).mul_(divisor)
 
     def round_into(self, xs: list[Tensor], outs: list[Tensor], seeds: list[int]) -> None:
         """Round many tensors into the memory of others of the same shapes, as if each were copied there."""
         loop, scale = self.kernel.loop_for(sum(x.numel() for x in xs)), self.kernel.scale
-        keys = counter_rng.many_keys(seeds) if self._is_stochastic else [_NO_KEYS] * len(xs)
+        keys = counter_rng.many_keys(seeds) if self.kernel.is_stochastic else [apply.NO_KEYS] * len(xs)
         for x, out, seed, key in zip(xs, outs, seeds, keys, strict=True):
-            count = x.numel()
-            if loop and count < MIN_ELEMENTS_TO_SHARE and is_plain(x) and is_plain(out):
-                loop(x.data_ptr(), out.data_ptr(), count, scale, 0, key)
+            if loop and is_plain(x) and is_plain(out):
+                loop(x.data_ptr(), out.data_ptr(), x.numel(), scale, 0, key)
             else:
                 out.copy_(self(x, seed))
         torch.autograd.graph.increment_version(outs)
@@ -91,12 +67,6 @@ class Prepared:
     def is_ready(self, size: int) -> bool:
         """Whether a compiled loop is loaded; it is loaded once enough elements were rounded, ``size`` included."""
         return self.kernel.loop_for(size) is not None
-
-    def _slow(self, x: Tensor, seed: int, scale: float) -> Tensor:
-        if not self.step:
-            return self.format.quantize(x, self.rounding, seed)
-        divisor = x.new_full((), scale)
-        return self.format.quantize(x / divisor, self.rounding, seed).mul_(divisor)
 
 
 class DualRounding:
@@ -115,8 +85,9 @@ class DualRounding:
 
     def __init__(self, first: Any, second: Any, rounding: Rounding) -> None:
         self._ready = prepared(first, rounding), prepared(second, rounding)
-        powers = [table_kernels.power_loop_arguments(format.rounding_spec, rounding) for format in (first, second)]
-        self._powers = [each[:-1] for each in powers if each and each[-1]]  # with signs of zeros
+        rules = [table_rules.table_rule(format.rounding_spec, rounding) for format in (first, second)]
+        self._specs, self._rounding = (first.rounding_spec, second.rounding_spec), rounding
+        self._powers = [rule.constants for rule in rules if rule is not None and rule.word == "power"]
         self._is_loaded = False
 
     def __call__(self, x: Tensor, into: Any = None) -> tuple[Tensor, Tensor, float] | None:
@@ -127,6 +98,8 @@ class DualRounding:
         None where that is no faster than one after the other: no loop is loaded, or several threads share the work.
         """
         count = x.numel()
+        if gpu.serves(x.device) and x.dtype == torch.float32 and not x.is_neg() and len(self._powers) == 2:
+            return self._on_gpu(x, into)
         if not self._is_loaded:  # both are asked: each counts the numbers that it could have rounded
             self._is_loaded = len(self._powers) == 2 and _fits(x) and all(r.is_ready(count) for r in self._ready)
         is_ready = self._is_loaded and kernel_selection.available() and _fits(x)
@@ -137,12 +110,19 @@ class DualRounding:
         largest = _two_powers()(x.data_ptr(), first.data_ptr(), second.data_ptr(), count, *self._powers)
         return first, second, largest
 
+    def _on_gpu(self, x: Tensor, into: Any) -> tuple[Tensor, Tensor, float] | None:
+        from lplab.formats.gpu import launch
+
+        first, second = into or (torch.empty_like(x), torch.empty_like(x))
+        largest = launch.round_twice(self._specs, self._rounding, _in_order(x, first), first, second)
+        return None if largest is None else (first, second, largest)
+
 
 @cache
 def _two_powers() -> Callable[..., float]:
-    from lplab.formats.paths import numba_nearest
+    from lplab.formats.paths import numba_kernels
 
-    return numba_nearest.two_powers_loop()
+    return numba_kernels.two_powers_loop()
 
 
 def _fits(x: Tensor) -> bool:
@@ -158,16 +138,6 @@ def _in_order(x: Tensor, out: Tensor) -> Tensor:
 def is_plain(x: Tensor) -> bool:
     """Whether the numbers lie in memory one after the other, as they are."""
     return x.is_contiguous() and x.dtype is torch.float32 and x.is_cpu and not x.is_neg()
-
-
-def _run_on_threads(loop: Loop, x: int, out: int, count: int, scale: float, keys: tuple[int, int]) -> None:
-    """A loop over a large tensor, on as many threads as PyTorch uses."""
-
-    def part(first: int, last: int) -> None:
-        start, size = BLOCK * first, min(BLOCK * last, count) - BLOCK * first
-        loop(x + 4 * start, out + 4 * start, size, scale, start, keys)
-
-    parallel_for(part, -(-count // BLOCK), torch.get_num_threads(), MIN_ELEMENTS_TO_SHARE // BLOCK // 2)
 
 
 @lru_cache(maxsize=512)

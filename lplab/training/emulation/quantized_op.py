@@ -13,14 +13,20 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C._dynamo import eval_frame
 
+from lplab.formats.gradients import StraightThrough
 from lplab.formats.recorded import has_numbers, is_recorded, is_recording, is_tracing
-from lplab.quantizers import GradScale, Luq
-from lplab.training.emulation.autocast import autocast_off, is_autocast_on
+from lplab.formats.torch_privates import (
+    count_dispatch_modes,
+    is_autocast_on,
+    is_batched_gradient,
+    set_eval_frame,
+    tracing_state,
+)
+from lplab.quantizers import GradScale
+from lplab.training.emulation.autocast import autocast_off
 from lplab.training.emulation.prepared_rounding import is_plain
-from lplab.training.emulation.rounders import Rounded, dual_rounding, rounder_at, rounder_of
-from lplab.training.emulation.traced_rounding import recorded
+from lplab.training.emulation.rounders import Rounded, TensorRounder, dual_rounding, rounder_of
 from lplab.training.recipe.quant_spec import QuantSpec
 from lplab.training.recipe.recipe import LayerRules
 
@@ -50,8 +56,8 @@ class Draws:
         key = op.name, role
         if self.again is None:
             seed = op.new_seed(role) if reused is None else reused
-        elif (known := next(self.again.get(key, iter(())), None)) is not None:
-            seed = known
+        elif (drawn := next(self.again.get(key, iter(())), None)) is not None:
+            seed = drawn
         else:
             raise RuntimeError(
                 f"{op.name}: the recomputation of an activation checkpoint takes another path than the "
@@ -60,6 +66,27 @@ class Draws:
         for record in self.records:
             record.setdefault(key, []).append(seed)
         return seed
+
+
+@dataclass(frozen=True, eq=False)
+class SharedActivation:
+    """The activation that a model has rounded last: the next layer may take the same one.
+
+    Attributes:
+        tensor: before rounding. It is held, so that no other tensor can get the same identity.
+        version: PyTorch's count of its changes in place.
+        rule, rounded, seed: how it was rounded, the result, and the seed of the random bits.
+    """
+
+    tensor: Tensor
+    version: int
+    rule: QuantSpec
+    rounded: Tensor
+    seed: int
+
+    def is_of(self, x: Tensor, rule: QuantSpec) -> bool:
+        """Whether x was rounded by this rule, and has not been changed since."""
+        return self.tensor is x and self.version == x._version and self.rule == rule
 
 
 @dataclass(eq=False, repr=False)
@@ -88,10 +115,10 @@ class QuantizedOp:
         self.calls: dict[str, int] = {}
         self.watch: Watcher | None = None
         self.clip_signed: bool | None = None
-        self.shared: list[Any] = []
+        self.shared: list[SharedActivation] = []  # of the whole model: one entry at most
         self.thread: Any = None  # the ThreadState of the model
         self.last_seed = 0
-        self._rounders: dict[str, Any] = {}
+        self._rounders: dict[str, TensorRounder] = {}  # by role
         self._both: dict[float, Any] = {}
         per_layer = self.rules.output_gradient_dx.per_layer or self.rules.output_gradient_dw.per_layer
         self.scale = GradScale(per_layer.scale, maximum=per_layer.maximum) if per_layer else None
@@ -115,45 +142,63 @@ class QuantizedOp:
             if self.watch is not None:
                 self.watch(self, role, x, Rounded(x, 1.0))
             return x
-        return self._round(role, rule, x, self.seed_of(role) if rule.is_random and has_numbers(x) else 0)
+        seed = self.seed_of(role) if rule.is_random and has_numbers(x) else 0
+        return self.round_by(self._rounder(role), role, x, seed, self.scale.scale if self.scale else 1.0)
 
-    def _round(self, role: str, rule: QuantSpec, x: Tensor, seed: int) -> Tensor:
+    def _rounder(self, role: str) -> TensorRounder:
         if role not in self._rounders:
-            self._rounders[role] = rounder_of(rule)
-        rounder = self._rounders[role]
-        if is_recorded(x):
-            if is_recording() and (rule.rounding.is_stochastic or isinstance(rule.quantizer, Luq)):
+            self._rounders[role] = rounder_of(getattr(self.rules, role))
+        return self._rounders[role]
+
+    def round_by(self, rounder: TensorRounder, role: str, x: Tensor, seed: int = 0, scale: float = 1.0) -> Tensor:
+        """The tensor rounded by a rounder, which may be another one than that of the role's rule.
+
+        Every rounding of a model passes here. So the watcher sees each one, and here alone it is asked whether a tool
+        of PyTorch records it.
+        """
+        x = x.detach()
+        is_plain_tensor = type(x) is Tensor and not x.is_meta
+        if not (is_plain_tensor and tracing_state() is None and count_dispatch_modes() == 0) and is_recorded(x):
+            if rounder.is_random and is_recording():
                 raise NotImplementedError(
                     f"{self.name}: a trace would repeat the random bits of one call in all; trace the model "
                     "under a recipe without stochastic rounding, or within `with lplab.training.float32(model):`"
                 )
-            rounder = recorded(rounder)
-        rounded = rounder(x.detach(), seed, self.scale.scale if self.scale else 1.0)
+            rounded = Rounded(rounder.recorded(x, scale))
+        elif self.watch is None:
+            return detach_view(rounder.values(x, seed, scale))
+        else:
+            rounded = rounder(x, seed, scale)
         if self.watch is not None:
             self.watch(self, role, x, rounded)
         return detach_view(rounded.values)
 
-    def round_into(self, role: str, x: Tensor, out: Tensor) -> Tensor:
-        """As :meth:`round`, and faster for small tensors: ``out`` has the result where it could be written there.
+    def round_into(self, role: str, x: Tensor, out: Tensor, rounder: TensorRounder | None = None) -> Tensor:
+        """The tensor rounded by the rule of this role, faster than :meth:`round` for small tensors.
 
-        ``out``: contiguous float32 of the size of x on the CPU, not in the same memory.
+        ``out`` is returned where the result could be written there; else a new tensor.
+
+        Args:
+            role: of the tensor.
+            x: the tensor.
+            out: contiguous float32 of the size of x on the CPU, not in the same memory.
+            rounder: without random bits, where it is not that of the role's rule.
         """
-        rule, key = getattr(self.rules, role), role + ", at an address"
-        if key not in self._rounders:
-            self._rounders[key] = rounder_at(rule)
-        at = self._rounders[key]
-        if at is None or self.watch is not None or not is_plain(x) or is_recorded(x):
+        rule = getattr(self.rules, role)
+        if rounder is None and rule.is_identity:
             return self.round(role, x)
-        seed = self.seed_of(role) if rule.is_random else 0
-        return out if at(x.data_ptr(), out.data_ptr(), x.numel(), seed) else self._round(role, rule, x, seed)
+        seed = self.seed_of(role) if rounder is None and rule.is_random and has_numbers(x) else 0
+        rounder = self._rounder(role) if rounder is None else rounder
+        is_plain_memory = self.watch is None and is_plain(x) and not is_recorded(x)
+        if is_plain_memory and rounder.round_at(x.data_ptr(), out.data_ptr(), x.numel(), seed):
+            return out
+        return self.round_by(rounder, role, x, seed, self.scale.scale if self.scale else 1.0)
 
     def activation(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """The input of a layer, rounded; an input that several layers take one after the other is rounded once.
 
-        ``shared`` belongs to the whole model: the last tensor that was rounded, its version, its rule, the result and
-        its seed.
-        It holds a reference to the tensor, so that no other tensor can get the same identity. With ``out``, memory that
-        may be used (see :meth:`round_into`), no other layer takes x: it is rounded, and ``shared`` is left empty.
+        With ``out``, memory that may be used (see :meth:`round_into`), no other layer takes x: it is rounded, and
+        ``shared`` is left empty.
         """
         rule = self.rules.activation
         if rule.is_identity or self.watch is not None or x.is_inference():
@@ -162,12 +207,12 @@ class QuantizedOp:
             self.shared.clear()
             return self.round_into("activation", x, out)
         last = next(iter(self.shared), None)  # read once: another thread may write it
-        if last is not None and last[0] is x and last[1] == x._version and last[2] == rule:
+        if last is not None and last.is_of(x, rule):
             if rule.is_random and self._draws is not None:
-                self._draws.seed(self, "activation", reused=last[4])
-            return last[3]
+                self._draws.seed(self, "activation", reused=last.seed)
+            return last.rounded
         rounded = self.round("activation", x)
-        self.shared[:] = [(x, x._version, rule, rounded, self.last_seed)]
+        self.shared[:] = [SharedActivation(x, x._version, rule, rounded, self.last_seed)]
         return rounded
 
     def gradients(
@@ -194,7 +239,7 @@ class QuantizedOp:
         return self.round(role, x) if out is None else self.round_into(role, x, out)
 
     def _both_gradients(self, dy: Tensor, into: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor] | None:
-        """As :meth:`gradients`, in one pass over dy; None where that is not possible."""
+        """An output gradient rounded for dx and for dW in one pass over it; None where that is not possible."""
         if self.scale is None or not self.scale.is_set or self.watch is not None or not has_numbers(dy):
             return None
         scale = self.scale.scale
@@ -216,7 +261,7 @@ class QuantizedOp:
         return None if self.thread is None else self.thread.draws
 
     def seed_of(self, role: str) -> int:
-        """A seed that no other op, role or call has; in the recomputation of a checkpoint, that of the forward pass."""
+        """The seed of the next rounding: no other op, role or call has it, but the recomputation of a checkpoint."""
         draws = self._draws if role in FORWARD_ROLES else None
         self.last_seed = self.new_seed(role) if draws is None else draws.seed(self, role)
         return self.last_seed
@@ -297,12 +342,12 @@ def not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any) -> Any:
         if torch.compiler.is_dynamo_compiling():
             torch._dynamo.skip_frame(msg=NOT_COMPILED)
-        compiler = eval_frame.set_eval_frame(None)
+        compiler = set_eval_frame(None)
         try:
             return function(*args)
         finally:
             if compiler is not None:
-                eval_frame.set_eval_frame(compiler)
+                set_eval_frame(compiler)
 
     return run
 
@@ -318,7 +363,7 @@ def first_derivative(backward: Callable[..., Any]) -> Callable[..., Any]:
     @not_compiled
     @functools.wraps(backward)
     def checked(ctx: Any, *gradients: Any) -> Any:
-        if any(isinstance(each, Tensor) and torch._C._functorch.is_legacy_batchedtensor(each) for each in gradients):
+        if any(isinstance(dy, Tensor) and is_batched_gradient(dy) for dy in gradients):
             raise NotImplementedError(_BATCHED)
         if is_autocast_on():
             with autocast_off():
@@ -352,24 +397,9 @@ def without_derivative(*gradients: Tensor | None, sources: Sequence[Tensor] = ()
     ``sources``: what the gradients depend on. ``torch.autograd.grad`` takes only the ways that lead to its inputs, so
     without them it would find none, and take the gradients for constants.
     """
-    known = [gradient.detach().requires_grad_() for gradient in gradients if gradient is not None]
-    results = iter(NoSecondDerivative.apply(len(known), *known, *sources))
+    present = [gradient.detach().requires_grad_() for gradient in gradients if gradient is not None]
+    results = iter(NoSecondDerivative.apply(len(present), *present, *sources))
     return tuple(None if gradient is None else next(results) for gradient in gradients)
-
-
-class StraightThrough(torch.autograd.Function):
-    """Round one operand of a product in the forward pass; pass the gradient on unchanged."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, op: QuantizedOp, role: str) -> Tensor:
-        """Round."""
-        rounded = op.round(role, x)
-        return rounded.view_as(rounded) if rounded is x else rounded
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        """The gradient itself."""
-        return gradient, None, None
 
 
 def rounded_gradient(x: Tensor, op: QuantizedOp, role: str) -> Tensor:
@@ -393,5 +423,5 @@ def round_with_ste(x: Tensor, op: QuantizedOp, role: str) -> Tensor:
     if getattr(op.rules, role).is_identity and op.watch is None:
         return x
     if x.requires_grad and torch.is_grad_enabled():
-        return StraightThrough.apply(x, op, role)
+        return StraightThrough.apply(x, lambda values: op.round(role, values))
     return op.round(role, x)

@@ -20,8 +20,8 @@ from lplab.quantizers import Luq, PreScaled, Quantizer, Sawb
 from lplab.training.emulation.checkpoint_state import quantized_modules
 from lplab.training.emulation.layer_kinds import is_called, with_tensor_kinds
 from lplab.training.emulation.model_state import Emulation
-from lplab.training.emulation.pact import ALPHA, has_clip, quantizer_without_clip
 from lplab.training.emulation.quantized_op import QuantizedOp
+from lplab.training.emulation.trained_clips import ALPHA, has_clip, quantizer_without_clip
 from lplab.training.emulation.unseen_products import unseen_products
 from lplab.training.recipe.quant_spec import QuantSpec
 from lplab.training.recipe.recipe import LayerRules
@@ -171,9 +171,11 @@ def recipe_report(model: nn.Module, *inputs: Any) -> RecipeReport:
         ops = _ops(hook.emulation, ran.emulation, hook.name, module)
         for op in ops:
             rows += _rows(name + op.name[len(hook.name) :], op, hook.emulation, hook.name, module)
-        for found in dict.fromkeys((*unseen_products(hook.emulation), *unseen_products(ran.emulation))):
-            if found.layer == hook.name:
-                rows.append(ReportRow(name, "", found.where, found.operator, "float32", "", "", "", found.because))
+        for product in dict.fromkeys((*unseen_products(hook.emulation), *unseen_products(ran.emulation))):
+            if product.layer == hook.name:
+                rows.append(
+                    ReportRow(name, "", product.where, product.operator, "float32", "", "", "", product.because)
+                )
         if not ops and hook.name in hook.emulation.kinds and is_called(module):
             because = "it has not run" if ran.emulation.ops else "its products are known once the model has run"
             rows.append(ReportRow(name, _kind(hook.emulation.kinds[hook.name]), "", "", "", "", "", "", because))
@@ -205,8 +207,8 @@ def _expected_ops(emulation: Emulation, name: str, module: nn.Module) -> Iterato
     elif not isinstance(module, nn.Linear | nn.modules.conv._ConvNd | nn.Embedding):
         return
     kinds = with_tensor_kinds(module, kinds)
-    for each in names:
-        yield QuantizedOp(each, kinds, emulation.rules_of(name, kinds))
+    for op_name in names:
+        yield QuantizedOp(op_name, kinds, emulation.rules_of(name, kinds))
 
 
 def _rows(layer: str, op: QuantizedOp, emulation: Emulation, name: str, module: nn.Module) -> Iterator[ReportRow]:
@@ -275,7 +277,7 @@ def _cells(rule: QuantSpec, op: QuantizedOp, module: nn.Module) -> tuple[str, st
 def _own_cells(rule: QuantSpec, op: QuantizedOp, module: nn.Module) -> tuple[str, str, str]:
     quantizer: Any = rule.quantizer
     if rule.learned and not has_clip(op, module):
-        quantizer = quantizer_without_clip(min(rule.learned.bits, 8))
+        quantizer = quantizer_without_clip(rule.learned.bits)
     elif rule.learned:
         sign = {True: "int", False: "uint", None: "int or uint"}[op.clip_signed]
         clip = f"trained clip {getattr(module, ALPHA).item():.4g}"

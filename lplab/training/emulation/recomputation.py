@@ -10,22 +10,17 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-import torch
 from torch import Tensor
-from torch.utils import checkpoint
 
+from lplab.formats.torch_privates import recomputed_function
 from lplab.training.emulation.model_state import Emulation
 from lplab.training.emulation.quantized_op import Draws
-
-_WITH_REENTRANT = checkpoint.CheckpointFunction.forward.__code__
-_WITHOUT_REENTRANT = inspect.unwrap(checkpoint.checkpoint).__code__
 
 
 class Recomputation:
@@ -70,45 +65,31 @@ class Recomputation:
 _AGAIN = Recomputation.__call__.__code__
 
 
-def may_be_new() -> bool:
-    """Whether a checkpoint may have begun. Without a look at the stack: this is asked in each call of a layer.
-
-    Reentrant checkpoints switch gradients off, the others set hooks for the tensors that are saved.
-    """
-    return not torch.is_grad_enabled() or torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
-
-
 def draws_of(emulation: Emulation, frame: FrameType | None) -> Draws | None:
     """Where the random bits of a quantized function come from; None where they are drawn and not needed again.
 
     Args:
         emulation: of the model.
-        frame: from here to the module call around it, checkpoints are looked for; None where there can be none.
+        frame: from here to the module call around it, checkpoints are looked for.
     """
-    thread = emulation.thread
-    call = thread.calls[-1] if thread.calls else None
-    draws, stop = (thread.again, None) if call is None else (call.draws, call.frame)
-    while frame is not None and frame is not stop:
-        code = frame.f_code
-        if code is _WITH_REENTRANT:
-            draws = _recorded(draws, frame.f_locals["ctx"], "run_function", emulation, frame.f_locals["args"])
-        elif code is _WITHOUT_REENTRANT and (running := frame.f_locals.get("gen")) is not None:
-            draws = _recorded(draws, running.gi_frame.f_locals["new_frame"], "recompute_fn", emulation)
-        elif code is _AGAIN:
-            break
+    calls = emulation.thread.calls
+    draws, stop = emulation.thread.inherited_draws, calls[-1].frame if calls else None
+    while frame is not None and frame is not stop and frame.f_code is not _AGAIN:
+        checkpointed = recomputed_function(frame)
+        draws = draws if checkpointed is None else _recorded(draws, *checkpointed, emulation)
         frame = frame.f_back
     return draws
 
 
-def _recorded(draws: Draws | None, owner: Any, attribute: str, emulation: Emulation, args: tuple = ()) -> Draws:
+def _recorded(draws: Draws | None, owner: Any, attribute: str, args: tuple, emulation: Emulation) -> Draws:
     """The same draws, which the checkpoint with this owner records; it is prepared when it is met first."""
-    known = getattr(owner, attribute)
-    while isinstance(known, Recomputation) and known.emulation is not emulation:
-        known = known.function
-    if not isinstance(known, Recomputation):
-        known = Recomputation(getattr(owner, attribute), emulation, args)
-        setattr(owner, attribute, known)
+    function = getattr(owner, attribute)
+    while isinstance(function, Recomputation) and function.emulation is not emulation:
+        function = function.function
+    if not isinstance(function, Recomputation):
+        function = Recomputation(getattr(owner, attribute), emulation, args)
+        setattr(owner, attribute, function)
     draws = draws or Draws()
-    if any(record is known.seeds for record in draws.records):
+    if any(record is function.seeds for record in draws.records):
         return draws  # found by a call further out
-    return Draws((*draws.records, known.seeds), draws.again)
+    return Draws((*draws.records, function.seeds), draws.again)

@@ -12,7 +12,7 @@ This module needs PyTorch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from lplab.formats.paths import kernel_selection
 from lplab.formats.recorded import is_tracing
-from lplab.training.emulation import contraction_gemms, pact
+from lplab.training.emulation import contraction_gemms, trained_clips
 from lplab.training.emulation.gemms import Linear
 from lplab.training.emulation.model_state import Emulation
 from lplab.training.emulation.prepared_rounding import is_plain
@@ -52,23 +52,30 @@ def gru_gates(inputs: Tensor, hidden: Tensor, state: State) -> State:
 Gates = Callable[[Tensor, Tensor, State], State]
 
 
-def _weights(emulation: Emulation, tensors: list[Any], has_bias: bool, suffix: str) -> dict[str, Any]:
-    """The weights of one layer and direction, each with its op and bias, and rounded once unless products do so."""
-    tensors = list(tensors)
+class RecurrentProduct(NamedTuple):
+    """A product of a recurrent layer; the weight is rounded already, unless each product rounds its own operands."""
+
+    weight: Tensor
+    bias: Tensor | None
+    op: QuantizedOp
+
+
+def _products(emulation: Emulation, tensors: list[Any], has_bias: bool, suffix: str) -> dict[str, RecurrentProduct]:
+    """The products of one layer and direction by name: input, recurrent and, where there is one, projection."""
     names = ("input", "recurrent")
     biases = tensors[2:4] if has_bias else [None, None]
     projection = tensors[4:] if has_bias else tensors[2:]
     parts = [*zip(names, tensors[:2], biases, strict=True), *(("projection", w, None) for w in projection)]
-    parts_by_name = {}
+    products = {}
     for name, weight, bias in parts:
         op = emulation.op(f"{name}{suffix}", own=False)
-        again = op.rules.rounds_each_product
-        parts_by_name[name] = (weight if again else round_with_ste(weight, op, "weight"), bias, op)
-    return parts_by_name
+        rounded = weight if op.rules.rounds_each_product else round_with_ste(weight, op, "weight")
+        products[name] = RecurrentProduct(rounded, bias, op)
+    return products
 
 
-def _linear(emulation: Emulation, x: Tensor, part: tuple[Tensor, Tensor | None, QuantizedOp]) -> Tensor:
-    weight, bias, op = part
+def _linear(emulation: Emulation, x: Tensor, product: RecurrentProduct) -> Tensor:
+    weight, bias, op = product
     if op.rules.is_identity and op.watch is None:
         return functional.linear(x, weight, bias)
     if op.rules.rounds_each_product:
@@ -77,24 +84,30 @@ def _linear(emulation: Emulation, x: Tensor, part: tuple[Tensor, Tensor | None, 
 
 
 def _one_way(
-    emulation: Emulation, x: Tensor, sizes: list[int], state: State, weights: dict, gates: Gates, reverse: bool
+    emulation: Emulation,
+    x: Tensor,
+    sizes: list[int],
+    state: State,
+    products: dict[str, RecurrentProduct],
+    gates: Gates,
+    reverse: bool,
 ) -> tuple[Tensor, State]:
     """One layer in one direction over rows that are grouped by time: ``sizes[t]`` sequences reach time t."""
-    inputs = _linear(emulation, x, weights["input"])
+    inputs = _linear(emulation, x, products["input"])
     order = range(len(sizes))[::-1] if reverse else range(len(sizes))
     is_alone = emulation.watch is None and not is_tracing()  # a watcher, and a trace, need the steps one by one
-    in_one_node = is_alone and not weights["recurrent"][2].rules.rounds_each_product
-    if gates is lstm_gates and in_one_node and "projection" not in weights and len(set(sizes)) == 1:
-        y, *end = LstmSequence.apply(inputs, *state, *weights["recurrent"], emulation, order)
+    in_one_node = is_alone and not products["recurrent"].op.rules.rounds_each_product
+    if gates is lstm_gates and in_one_node and "projection" not in products and len(set(sizes)) == 1:
+        y, *end = LstmSequence.apply(inputs, *state, *products["recurrent"], emulation, order)
         return y, tuple(end)
     steps = list(inputs.split(sizes))
     outputs: list[Any] = [None] * len(sizes)
     for t in order:
         size = sizes[t]
         active = tuple(part[:size] for part in state)
-        new = gates(steps[t], _linear(emulation, active[0], weights["recurrent"]), active)
-        if "projection" in weights:
-            new = (_linear(emulation, new[0], weights["projection"]), *new[1:])
+        new = gates(steps[t], _linear(emulation, active[0], products["recurrent"]), active)
+        if "projection" in products:
+            new = (_linear(emulation, new[0], products["projection"]), *new[1:])
         outputs[t] = new[0]
         state = tuple(
             part if size == len(old) else torch.cat([part, old[size:]]) for part, old in zip(new, state, strict=True)
@@ -187,15 +200,10 @@ def _rounder_of_hidden(emulation: Emulation, op: QuantizedOp) -> Callable[[Tenso
     learned = op.rules.activation.learned
     if learned is None:
         return lambda h, memory: op.activation(h, memory)
-    if pact.has_clip(op, emulation.module):
+    if trained_clips.has_clip(op, emulation.module):
         return lambda h, memory: emulation.clipped(h, op)
-    at = pact.statistics_at(learned.bits)
-
-    def rounded(h: Tensor, memory: Tensor) -> Tensor:
-        is_done = at is not None and is_plain(h) and at(h.data_ptr(), memory.data_ptr(), h.numel(), 0)
-        return memory if is_done else emulation.clipped(h, op)
-
-    return rounded
+    rounder = trained_clips.rounder_without_clip(learned.bits)
+    return lambda h, memory: op.round_into("activation", h, memory, rounder)
 
 
 def gates_forward(
@@ -224,18 +232,18 @@ def gates_forward(
         work, (new_c, tanh_c) = gates.new_empty(4, batch, rows), gates.new_empty(2, batch, size).unbind()
         i, f, o, g = work[..., :size].unbind()
         sigmoids = (work[:3, :, :size],) if 3 * first_c.numel() < MIN_ELEMENTS_THAT_PYTORCH_SHARES else (i, f, o)
-        each = first_c.element_size() * first_c.numel()
+        step_bytes = first_c.element_size() * first_c.numel()
         inputs_at, first_c_at, gates_at, c_at = (x.data_ptr() for x in (inputs, first_c, gates, cells))
         all_tanh_at, h_at = tanh_cells.data_ptr(), hidden.data_ptr()
         work_at, new_c_at, tanh_at = (x.data_ptr() for x in (work, new_c, tanh_c))
 
         def in_loops(t: int, earlier: int | None, y: Tensor) -> None:
-            y, at = y.contiguous(), t * each
+            y, at = y.contiguous(), t * step_bytes
             add(inputs_at + 4 * at, y.data_ptr(), work_at, batch, size, rows)
             for part in sigmoids:
                 part.sigmoid_()
             g.tanh_()
-            before = first_c_at if earlier is None else c_at + earlier * each
+            before = first_c_at if earlier is None else c_at + earlier * step_bytes
             cell(work_at, before, gates_at + 4 * at, c_at + at, new_c_at, batch, size, rows)
             torch.tanh(new_c, out=tanh_c)
             output(work_at, tanh_at, all_tanh_at + at, h_at + at, batch, size, rows)
@@ -281,7 +289,7 @@ def gates_backward(
         loop, (batch, size) = gates_backward_loop(), first_c.shape
         ones = torch.ones_like(tanh_cells)
         slopes = tanh_backward(ones, tanh_cells), tanh_backward(ones, _split(gates)[2])  # 1 − y², as PyTorch rounds it
-        each = first_c.element_size() * first_c.numel()
+        step_bytes = first_c.element_size() * first_c.numel()
         gates_at, c_at, tanh_at, d_at = (x.data_ptr() for x in (gates, cells, tanh_cells, d_gates))
         first_c_at, slope_at, g_slope_at = (x.data_ptr() for x in (first_c, *slopes))
         results = [torch.empty_like(first_c), torch.empty_like(first_c)]
@@ -292,8 +300,8 @@ def gates_backward(
             row_at = 0 if row is None else (row := row.contiguous()).data_ptr()
             dh_at = 0 if dh is None else (dh := dh.contiguous()).data_ptr()
             dc_at = 0 if dc is None else (dc := dc.contiguous()).data_ptr()
-            at, new_dc = t * each, results[0]
-            before = first_c_at if earlier is None else c_at + earlier * each
+            at, new_dc = t * step_bytes, results[0]
+            before = first_c_at if earlier is None else c_at + earlier * step_bytes
             places = gates_at + 4 * at, tanh_at + at, slope_at + at, g_slope_at + at, before, d_at + 4 * at
             loop(row_at, dh_at, dc_at, *places, new_dc.data_ptr(), batch, size)
             results.reverse()
@@ -365,16 +373,16 @@ def _layers(
     """All layers and directions; ``state`` is [layers · directions, batch, size] as in PyTorch."""
     has_bias, layers, dropout, training, both_ways = options
     ways = 2 if both_ways else 1
-    each = len(flat) // (layers * ways)
+    count = len(flat) // (layers * ways)  # tensors of a layer and direction
     last: list[State] = []
     for layer in range(layers):
         outputs = []
         for way in range(ways):
             index = layer * ways + way
             suffix = f"_l{layer}{'_reverse' if way else ''}"
-            weights = _weights(emulation, flat[index * each : (index + 1) * each], has_bias, suffix)
+            products = _products(emulation, flat[index * count : (index + 1) * count], has_bias, suffix)
             start = tuple(part[index] for part in state)
-            y, end = _one_way(emulation, x, sizes, start, weights, gates, reverse=way == 1)
+            y, end = _one_way(emulation, x, sizes, start, products, gates, reverse=way == 1)
             outputs.append(y)
             last.append(end)
         x = torch.cat(outputs, -1) if both_ways else outputs[0]
@@ -434,8 +442,8 @@ def _by_position(names: tuple[str, ...], args: tuple, kwargs: dict) -> tuple:
 
 def _cell(emulation: Emulation, args: tuple, state: State, gates: Gates) -> State:
     x, _, *tensors = args
-    weights = _weights(emulation, [*tensors, None, None][:4], True, "")
-    return gates(_linear(emulation, x, weights["input"]), _linear(emulation, state[0], weights["recurrent"]), state)
+    products = _products(emulation, [*tensors, None, None][:4], True, "")
+    return gates(_linear(emulation, x, products["input"]), _linear(emulation, state[0], products["recurrent"]), state)
 
 
 def lstm_cell(emulation: Emulation, func: Any, args: tuple, kwargs: dict) -> Any:
@@ -477,9 +485,9 @@ def with_shadow_steps(emulation: Emulation, func: Any, args: tuple, kwargs: dict
     outputs = (y, *(state.view_as(state) for state in states))
 
     def show(gradients: Sequence[Tensor | None]) -> None:
-        known = [(y, dy) for y, dy in zip(shadow, gradients, strict=True) if dy is not None]
+        used = [(y, dy) for y, dy in zip(shadow, gradients, strict=True) if dy is not None]
         with torch.enable_grad():
-            ys, dys = zip(*known, strict=True)
+            ys, dys = zip(*used, strict=True)
             torch.autograd.grad(ys, leaves, dys, retain_graph=True, allow_unused=True)
 
     if all(output.requires_grad for output in outputs):

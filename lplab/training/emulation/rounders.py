@@ -1,4 +1,4 @@
-"""The function that rounds tensors by a rule; it is chosen once for each rule.
+"""The rounding of tensors by a rule of a recipe: one :class:`TensorRounder` for each rule, chosen once.
 
 This module needs PyTorch.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -16,12 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lplab.formats import BlockFormat, FloatFormat, Rounding
+from lplab.formats import BlockFormat, FloatFormat, IntFormat, Rounding
+from lplab.formats.recorded import recorded
 from lplab.quantizers import Luq, Quantizer, Sawb
 from lplab.quantizers.luq import sample_seeds
-from lplab.quantizers.reductions import largest, largest_at, sawb_at
-from lplab.quantizers.sawb import clip_for_row, integers_of
-from lplab.quantizers.scaling import MAX_SCALE, MIN_SCALE
+from lplab.quantizers.reductions import largest, largest_at
+from lplab.quantizers.sawb import clips_of_rows, integers_of, sawb_at
+from lplab.quantizers.scaling import bounded
 from lplab.training.emulation.prepared_rounding import (
     MIN_ELEMENTS_TO_SHARE,
     DualRounding,
@@ -29,6 +29,8 @@ from lplab.training.emulation.prepared_rounding import (
     prepared,
 )
 from lplab.training.recipe.quant_spec import QuantSpec
+
+MAX_SHAPES_OF_ZEROS = 16
 
 
 class Rounded(NamedTuple):
@@ -45,204 +47,243 @@ class Rounded(NamedTuple):
     limit: float | None = None
 
 
-Rounder = Callable[[Tensor, int, float], Rounded]
-"""(tensor without gradient, seed of the random bits, the layer's gradient scale) → rounded."""
-RounderAt = Callable[[int, int, int, int], bool]
-"""(address of contiguous float32, address of the results elsewhere, how many, seed of the random bits) → whether they
-are rounded. If not, nothing was written, and the :data:`Rounder` has to do it with the same seed."""
-MAX_SHAPES_OF_ZEROS = 16
+class TensorRounder:
+    """Rounds tensors without gradients by one rule.
 
+    A subclass has ``__call__``. The other methods have the same bits; a subclass has one of its own where that is
+    faster.
 
-@lru_cache(maxsize=1024)
-def rounder_of(rule: QuantSpec) -> Rounder:
-    """The function that rounds by a rule.
-
-    >>> import torch
-    >>> rounder_of(QuantSpec("int4"))(torch.tensor([1.4, 99.0]), 0, 1.0).values
-    tensor([1., 7.])
+    Attributes:
+        is_random: whether the values depend on the seed.
     """
-    if isinstance(rule.quantizer, Sawb):
-        return _sawb(rule.quantizer)
-    if isinstance(rule.quantizer, Luq) and not rule.quantizer.nearest:
-        return _luq(rule.quantizer)
-    if rule.quantizer is not None:
-        return _from_quantizer(rule.quantizer)
-    if rule.per_layer:
-        return _per_layer(rule)
-    if rule.scaling is not None:
-        axis = rule.axis if isinstance(rule.axis, int) else None  # "contraction" is for block formats
-        quantizer = Quantizer(rule.format, rule.scaling, rule.rounding, axis)
-        top = rule.format.max
 
-        def scaled(x: Tensor, seed: int, scale: float) -> Rounded:
-            values, used = quantizer.quantize_with_scale(x, seed)
-            return Rounded(values, used, top * used if isinstance(used, float) else None)
+    is_random = False
 
-        return scaled
-    return _plain(rule)
+    def __call__(self, x: Tensor, seed: int = 0, scale: float = 1.0) -> Rounded:
+        """The rounded tensor.
+
+        Args:
+            x: the tensor.
+            seed: of the random bits.
+            scale: the gradient scale of the layer, where the rule has one.
+        """
+        raise NotImplementedError
+
+    def values(self, x: Tensor, seed: int = 0, scale: float = 1.0) -> Tensor:
+        """The numbers on the grid alone."""
+        return self(x, seed, scale).values
+
+    def round_at(self, x: int, out: int, count: int, seed: int) -> bool:
+        """Round contiguous float32 from one address to another; small tensors are rounded so in half the time.
+
+        Args:
+            x, out: addresses of disjoint memory.
+            count: how many numbers there are.
+            seed: of the random bits.
+
+        Returns:
+            Whether the numbers are rounded. If not, nothing was written, and a call with the same seed has to do it.
+        """
+        return False
+
+    def round_into(self, xs: list[Tensor], outs: list[Tensor], seeds: list[int]) -> None:
+        """Round many tensors into the memory of others of the same shapes."""
+        for x, out, seed in zip(xs, outs, seeds, strict=True):
+            out.copy_(self.values(x, seed) if x.numel() else x)
+
+    def recorded(self, x: Tensor, scale: float) -> Tensor:
+        """The numbers on the grid by a call that PyTorch records; see :mod:`lplab.formats.recorded`."""
+        return recorded(lambda y, s: self.values(y, 0, s), self, x, scale)
 
 
-def rounder_at(rule: QuantSpec) -> RounderAt | None:
-    """The function that rounds by a rule from one address to another; None where there is none.
+class ElementwiseRounder(TensorRounder):
+    """A format without blocks, and no scale."""
 
-    Small tensors are rounded so in half the time that the function of :func:`rounder_of` needs.
+    def __init__(self, rule: QuantSpec) -> None:
+        ready = prepared(rule.format, rule.rounding)
+        self.limit, self.is_random = rule.format.max, rule.rounding.is_stochastic
+        self.values = ready  # type: ignore[method-assign]
+        self.round_at, self.round_into = ready.round_at, ready.round_into  # type: ignore[method-assign]
 
-    >>> x, out = torch.tensor([1.4, 99.0]), torch.empty(2)
-    >>> is_done = rounder_at(QuantSpec("int4"))(x.data_ptr(), out.data_ptr(), 2, 0)
-    >>> not is_done or out.tolist() == [1.0, 7.0]  # not before loops are worth loading
-    True
+    def __call__(self, x: Tensor, seed: int = 0, scale: float = 1.0) -> Rounded:
+        """The rounded tensor."""
+        return Rounded(self.values(x, seed), 1.0, self.limit)
+
+
+class BlockRounder(TensorRounder):
+    """A format whose numbers share scales; they lie along the last axis where the rule names none."""
+
+    def __init__(self, rule: QuantSpec) -> None:
+        self.format, self.rounding = rule.format, rule.rounding
+        self.axis = rule.axis if isinstance(rule.axis, int) else -1  # the axis of a product's sum is the last one here
+        self.is_random = rule.rounding.is_stochastic
+
+    def __call__(self, x: Tensor, seed: int = 0, scale: float = 1.0) -> Rounded:
+        """The rounded tensor."""
+        return Rounded(self.format.quantize(x, self.rounding, seed, axis=self.axis))
+
+
+class QuantizerRounder(TensorRounder):
+    """A quantizer object, with or without a seed, with or without ``quantize_with_scale``.
+
+    Args:
+        quantizer: the object.
+        top: the largest magnitude of the grid in units of the scale.
     """
-    if isinstance(rule.quantizer, Sawb):
-        return _sawb_at(rule.quantizer)
-    if isinstance(rule.quantizer, Luq) and not rule.quantizer.nearest:
-        return _luq_at(rule.quantizer)
-    ready = None if rule.is_identity else prepared_of(rule)
-    return None if ready is None else ready.round_at
 
+    def __init__(self, quantizer: Any, top: float = 1.0) -> None:
+        self.with_scale = getattr(quantizer, "quantize_with_scale", None)
+        self.method = self.with_scale or quantizer.quantize
+        self.has_seed = "seed" in inspect.signature(self.method).parameters
+        self.is_random = isinstance(quantizer, Luq)
+        self.top = top
 
-def _sawb_at(quantizer: Sawb) -> RounderAt | None:
-    row = quantizer.coefficients
-    if not _has_integers(quantizer):
-        return None
-    c1, c2, half = float(row.c1), float(row.c2), (row.levels - 1) // 2
-    return lambda x, out, count, seed: count < MIN_ELEMENTS_TO_SHARE and sawb_at(x, out, count, c1, c2, half) > 0
-
-
-def _has_integers(quantizer: Sawb) -> bool:
-    row = quantizer.coefficients
-    return not row.extra_negative_level and quantizer.axis is None and integers_of(row.levels) is not None
-
-
-def _plain(rule: QuantSpec) -> Rounder:
-    ready = prepared_of(rule)
-    if ready is None:
-        axis = rule.axis if isinstance(rule.axis, int) else -1  # the axis of a product's sum is the last one here
-        return lambda x, seed, scale: Rounded(rule.format.quantize(x, rule.rounding, seed, axis=axis), 1.0)
-    top = rule.format.max
-    return lambda x, seed, scale: Rounded(ready(x, seed), 1.0, top)
-
-
-def prepared_of(rule: QuantSpec) -> Prepared | None:
-    """The rounding of a rule that needs no scale, no blocks and no quantizer; else None."""
-    is_elementwise = rule.quantizer is None and rule.scaling is None and not isinstance(rule.format, BlockFormat)
-    return prepared(rule.format, rule.rounding) if is_elementwise else None
-
-
-def _from_quantizer(quantizer: Any) -> Rounder:
-    """A quantizer object, with or without a seed, with or without ``quantize_with_scale``."""
-    with_scale = getattr(quantizer, "quantize_with_scale", None)
-    method = with_scale or quantizer.quantize
-    seeded = "seed" in inspect.signature(method).parameters
-
-    def rounder(x: Tensor, seed: int, scale: float) -> Rounded:
-        result = method(x, seed=seed) if seeded else method(x)
-        if not with_scale:
+    def __call__(self, x: Tensor, seed: int = 0, scale: float = 1.0) -> Rounded:
+        """The rounded tensor."""
+        result = self.method(x, seed=seed) if self.has_seed else self.method(x)
+        if not self.with_scale:
             return Rounded(result)
         values, used = result
-        return Rounded(values, used, used if isinstance(used, float) else None)
-
-    return rounder
+        return Rounded(values, used, self.top * used if isinstance(used, float) else None)
 
 
-def _sawb(quantizer: Sawb) -> Rounder:
+class SawbRounder(QuantizerRounder):
     """SAWB whose levels are integers times a step: the clip in one pass, rounding in another; the same bits."""
-    fallback, row = _from_quantizer(quantizer), quantizer.coefficients
-    integers = integers_of(row.levels)
-    if integers is None or not _has_integers(quantizer):
-        return fallback
-    ready, half = prepared(integers, Rounding(), step=True), (row.levels - 1) // 2
-    c1, c2, divisor = float(row.c1), float(row.c2), np.float32(half)
-    zeros: dict[torch.Size, Rounded] = {}  # a recurrent layer begins each sequence with zeros, which have no clip
 
-    def of_zeros(x: Tensor) -> Rounded:
-        known = zeros.get(x.shape)
-        if known is None:
-            if len(zeros) >= MAX_SHAPES_OF_ZEROS:
-                zeros.clear()
-            known = zeros[x.shape] = fallback(x, 0, 1.0)
-        return known._replace(values=known.values.clone())
+    def __init__(self, quantizer: Sawb, integers: IntFormat) -> None:
+        super().__init__(quantizer)
+        self.row, self.ready = quantizer.coefficients, prepared(integers, Rounding(), step=True)
+        self.half = np.float32((self.row.levels - 1) // 2)
+        # a recurrent layer begins each sequence with zeros, which have no clip
+        self.zeros: dict[torch.Size, Rounded] = {}
 
-    def rounder(x: Tensor, seed: int, scale: float) -> Rounded:
+    def __call__(self, x: Tensor, seed: int = 0, scale: float = 1.0) -> Rounded:
+        """The rounded tensor."""
         if x.dtype != torch.float32 or not x.is_cpu or x.is_neg():
-            return fallback(x, seed, scale)
-        count = x.numel()
-        if count < MIN_ELEMENTS_TO_SHARE and x.is_contiguous():
+            return super().__call__(x)
+        if x.numel() < MIN_ELEMENTS_TO_SHARE and x.is_contiguous():
             values = torch.empty_like(x)
-            alpha = sawb_at(x.data_ptr(), values.data_ptr(), count, c1, c2, half)
+            alpha = sawb_at(x.data_ptr(), values.data_ptr(), x.numel(), self.row)
             if alpha:
                 return Rounded(values, alpha, alpha)
             if not x.numpy().view(np.int32).any():  # all are +0
-                return of_zeros(x)
-        clip = clip_for_row(x.contiguous().numpy().reshape(-1), row)  # numpy reshapes faster than PyTorch
-        alpha = float(clip)
-        if not alpha:
-            return fallback(x, seed, scale)
-        step = min(max(float(clip / divisor), MIN_SCALE), MAX_SCALE)
-        return Rounded(ready(x, scale=step), alpha, alpha)
+                return self._of_zeros(x)
+        rows = x.contiguous().numpy().reshape(1, -1)  # numpy reshapes faster than PyTorch
+        (clip,) = clips_of_rows(np, rows, self.row)
+        if not clip:
+            return super().__call__(x)
+        return Rounded(self.ready(x, scale=bounded(float(clip / self.half))), float(clip), float(clip))
 
-    return rounder
+    def round_at(self, x: int, out: int, count: int, seed: int) -> bool:
+        """Round from one address to another."""
+        return count < MIN_ELEMENTS_TO_SHARE and sawb_at(x, out, count, self.row) > 0
+
+    def _of_zeros(self, x: Tensor) -> Rounded:
+        rounded = self.zeros.get(x.shape)
+        if rounded is None:
+            if len(self.zeros) >= MAX_SHAPES_OF_ZEROS:
+                self.zeros.clear()
+            rounded = self.zeros[x.shape] = super().__call__(x)
+        return rounded._replace(values=rounded.values.clone())
 
 
-def _luq(quantizer: Luq) -> Rounder:
+class LuqRounder(QuantizerRounder):
     """LUQ with random bits: the largest magnitude in one pass, each sample in another; the same bits."""
-    fallback = _from_quantizer(quantizer)
-    ready = prepared(quantizer.format, Rounding("stochastic", quantizer.random_bits), step=True)
-    octaves = 2**quantizer.exponent_bits - 2
 
-    def rounder(x: Tensor, seed: int, scale: float) -> Rounded:
+    def __init__(self, quantizer: Luq) -> None:
+        super().__init__(quantizer)
+        self.samples, self.alpha_of = quantizer.samples, quantizer.alpha_of
+        self.ready = prepared(quantizer.format, Rounding("stochastic", quantizer.random_bits), step=True)
+
+    def __call__(self, x: Tensor, seed: int = 0, scale: float = 1.0) -> Rounded:
+        """The rounded tensor."""
         if x.dtype != torch.float32 or not x.is_cpu or x.is_neg():
-            return fallback(x, seed, scale)
+            return super().__call__(x, seed)
         x = x.contiguous()  # once for all passes; random bits are numbered in this order
         top = largest(x.numpy())
         if not 0 < top < math.inf:  # nothing to round, or numbers that do not count in the maximum
-            return fallback(x, seed, scale)
-        alpha = _luq_alpha(top, octaves)
-        first, *others = sample_seeds(seed, quantizer.samples)
-        values = ready(x, first, alpha)
+            return super().__call__(x, seed)
+        alpha = self.alpha_of(top)
+        first, *others = sample_seeds(seed, self.samples)
+        values = self.ready(x, first, alpha)
         for number in others:
-            values += ready(x, number, alpha)
-        return Rounded(values / quantizer.samples if others else values)
+            values += self.ready(x, number, alpha)
+        return Rounded(values / self.samples if others else values)
 
-    return rounder
-
-
-def _luq_at(quantizer: Luq) -> RounderAt | None:
-    if quantizer.samples > 1:
-        return None
-    ready = prepared(quantizer.format, Rounding("stochastic", quantizer.random_bits), step=True)
-    octaves = 2**quantizer.exponent_bits - 2
-
-    def at(x: int, out: int, count: int, seed: int) -> bool:
-        if count >= MIN_ELEMENTS_TO_SHARE:
+    def round_at(self, x: int, out: int, count: int, seed: int) -> bool:
+        """Round from one address to another."""
+        if self.samples > 1 or count >= MIN_ELEMENTS_TO_SHARE:
             return False
         top = largest_at(x, count)
-        return 0 < top < math.inf and ready.round_at(x, out, count, seed, _luq_alpha(top, octaves))
-
-    return at
+        return 0 < top < math.inf and self.ready.round_at(x, out, count, seed, self.alpha_of(top))
 
 
-def _luq_alpha(largest: float, octaves: int) -> float:
-    return min(max(float(np.float32(largest) * np.float32(2.0**-octaves)), MIN_SCALE), MAX_SCALE)
-
-
-def _per_layer(rule: QuantSpec) -> Rounder:
+class PerLayerRounder(TensorRounder):
     """Round(x · s) / s with s a power of two. A float format is shifted by its bias instead: one pass, same bits."""
-    top = rule.format.max
-    known: dict[float, Any] = {}
 
-    def ready(scale: float) -> Any:
-        shifted = _shifted(rule.format, scale)
-        return None if shifted is None else prepared(shifted, rule.rounding)
+    def __init__(self, rule: QuantSpec) -> None:
+        self.format, self.rounding, self.is_random = rule.format, rule.rounding, rule.rounding.is_stochastic
+        self.ready: dict[float, Prepared | None] = {}  # by scale
 
-    def rounder(x: Tensor, seed: int, scale: float) -> Rounded:
-        if scale not in known:
-            known[scale] = ready(scale)
-        if known[scale] is not None:
-            return Rounded(known[scale](x, seed), 1 / scale, top / scale)
-        values = rule.format.quantize(x * scale, rule.rounding, seed)
-        return Rounded(values.div_(scale), 1 / scale, top / scale)
+    def __call__(self, x: Tensor, seed: int = 0, scale: float = 1.0) -> Rounded:
+        """The rounded tensor."""
+        if scale not in self.ready:
+            shifted = _shifted(self.format, scale)
+            self.ready[scale] = None if shifted is None else prepared(shifted, self.rounding)
+        ready = self.ready[scale]
+        values = self.format.quantize(x * scale, self.rounding, seed).div_(scale) if ready is None else ready(x, seed)
+        return Rounded(values, 1 / scale, self.format.max / scale)
 
-    return rounder
+
+class ClipRounder(TensorRounder):
+    """The nearest of 2^bits values over 0 … α, or of 2^bits − 1 over −α … α; the scale is α.
+
+    >>> ClipRounder(4, signed=True).values(torch.tensor([6.6, -1.0]), scale=7.0)
+    tensor([ 7., -1.])
+    >>> ClipRounder(2, signed=False).values(torch.tensor([-1.0, 1.9]), scale=3.0)
+    tensor([0., 2.])
+    """
+
+    def __init__(self, bits: int, signed: bool) -> None:
+        self.steps = 2 ** (bits - 1) - 1 if signed else 2**bits - 1
+        self.ready = prepared(IntFormat(bits, symmetric=signed, signed=signed), Rounding(), step=True)
+
+    def __call__(self, x: Tensor, seed: int = 0, scale: float = 1.0) -> Rounded:
+        """The rounded tensor."""
+        return Rounded(self.ready(x, scale=scale / self.steps), scale, scale)
+
+
+@lru_cache(maxsize=1024)
+def rounder_of(rule: QuantSpec) -> TensorRounder:
+    """The rounder of a rule that rounds; a trained clip has a :class:`ClipRounder` instead.
+
+    >>> rounder_of(QuantSpec("int4"))(torch.tensor([1.4, 99.0])).values
+    tensor([1., 7.])
+    """
+    quantizer = rule.quantizer
+    if isinstance(quantizer, Sawb):
+        row, integers = quantizer.coefficients, integers_of(quantizer.coefficients.levels)
+        if integers is None or row.extra_negative_level or quantizer.axis is not None:
+            return QuantizerRounder(quantizer)
+        return SawbRounder(quantizer, integers)
+    if isinstance(quantizer, Luq) and not quantizer.nearest:
+        return LuqRounder(quantizer)
+    if quantizer is not None:
+        return QuantizerRounder(quantizer)
+    if rule.per_layer:
+        return PerLayerRounder(rule)
+    if rule.scaling is not None:
+        axis = rule.axis if isinstance(rule.axis, int) else None  # "contraction" is for block formats
+        rounder = QuantizerRounder(Quantizer(rule.format, rule.scaling, rule.rounding, axis), rule.format.max)
+        rounder.is_random = rule.rounding.is_stochastic
+        return rounder
+    return BlockRounder(rule) if isinstance(rule.format, BlockFormat) else ElementwiseRounder(rule)
+
+
+@lru_cache(maxsize=256)
+def clip_rounder(bits: int, signed: bool) -> ClipRounder:
+    """The one :class:`ClipRounder` of these arguments."""
+    return ClipRounder(bits, signed)
 
 
 @lru_cache(maxsize=256)

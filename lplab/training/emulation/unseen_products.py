@@ -11,22 +11,25 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import BackwardCFunction
-from torch.nn.attention.bias import CausalBias, causal_lower_right, causal_upper_left
-from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from lplab.formats.recorded import is_tracing
-from lplab.training.emulation.model_state import Emulation
+from lplab.formats.torch_privates import (
+    as_causal_bias,
+    current_autograd_node,
+    dispatch_mode_stack,
+    without_function_modes,
+)
+from lplab.training.emulation.model_state import Emulation, ModuleCall
 
 PRODUCT_OPERATORS = frozenset({
     "mm", "bmm", "mv", "dot", "vdot", "addmm", "baddbmm", "addbmm", "addmv", "addr", "linear", "linear_backward",
@@ -86,7 +89,7 @@ def unseen_products(emulation: Emulation) -> tuple[UnseenProduct, ...]:
     the backward pass of that call. The first calls of a copy are watched, too.
 
     >>> from lplab.training.emulation.conversion import emulation_of, quantize_model
-    >>> unseen_products(emulation_of(quantize_model(nn.Linear(2, 2), "hfp8_2019")))
+    >>> unseen_products(emulation_of(quantize_model(torch.nn.Linear(2, 2), "hfp8_2019")))
     ()
     """
     return tuple(emulation.unseen)
@@ -118,14 +121,14 @@ class ProductWatch(TorchDispatchMode):
         """Compute the operator; look at it if it is a product."""
         is_product = func.namespace == "aten" and func._opname.removesuffix("_") in PRODUCT_OPERATORS
         if is_product and self.is_on and self.emulation.thread.product_watch is self:
-            current = torch._C._current_autograd_node()
+            current = current_autograd_node()
             if self.node is None:
                 self._found_in_forward(func, args)
             elif current is not None and current.name() == self.node:
                 self._found_in_backward(func, args, self.node)
-        with torch._C.DisableTorchFunction():  # else the recipe would see the operator in this call, and in no other
+        with without_function_modes():  # else the recipe would see the operator in this call, and in no other
             y = func(*args, **(kwargs or {}))
-        return y.as_subclass(CausalBias) if func is torch.ops.aten.empty.memory_format and _makes_a_bias() else y
+        return as_causal_bias(y) if func is torch.ops.aten.empty.memory_format else y
 
     def _found_in_forward(self, func: Any, args: tuple) -> None:
         thread = self.emulation.thread
@@ -135,8 +138,8 @@ class ProductWatch(TorchDispatchMode):
             return
         because = "it is not seen: only functions of PyTorch that Python code calls, and that lplab knows, are"
         cure = "compute it by torch.matmul or other functions of PyTorch, called from Python, or "
-        found = UnseenProduct(self.emulation.name, f"aten.{func._opname}", "forward", because)
-        self._add(found, self.emulation.location, cure)
+        product = UnseenProduct(self.emulation.name, f"aten.{func._opname}", "forward", because)
+        self._add(product, self.emulation.location, cure)
 
     def _found_in_backward(self, func: Any, args: tuple, node: str) -> None:
         if not _has_real_numbers(args):
@@ -148,15 +151,15 @@ class ProductWatch(TorchDispatchMode):
             if node.startswith(SOLVERS)
             else "let PyTorch differentiate the products, without a function of yours, or "
         )
-        found = UnseenProduct(self.layer, f"aten.{func._opname}", where, because)
-        self._add(found, f"{self.layer or 'the model'}, {where}", cure)
+        product = UnseenProduct(self.layer, f"aten.{func._opname}", where, because)
+        self._add(product, f"{self.layer or 'the model'}, {where}", cure)
 
-    def _add(self, found: UnseenProduct, location: str, cure: str) -> None:
-        if found in self.emulation.unseen:
+    def _add(self, product: UnseenProduct, location: str, cure: str) -> None:
+        if product in self.emulation.unseen:
             return
-        self.emulation.unseen[found] = None
+        self.emulation.unseen[product] = None
         warnings.warn(
-            f"{location}: {found.operator} is computed in float32, the recipe does not see it; {cure}"
+            f"{location}: {product.operator} is computed in float32, the recipe does not see it; {cure}"
             "name the module in skip=[…]",
             UnseenProductWarning,
             stacklevel=2,
@@ -173,19 +176,6 @@ class ProductWatch(TorchDispatchMode):
             waiting += [before for before, _ in node.next_functions if before is not None]
             if _may_compute_products(node) and rounds(self.emulation, layer):
                 _watch_backward(node, self.emulation, layer)
-
-
-def _makes_a_bias() -> bool:
-    """Whether PyTorch makes a mask object. Under a dispatch mode, its constructor takes no tensor of another class."""
-    frame: FrameType | None = sys._getframe(2)
-    for _ in range(3):  # PyTorch's own, between the constructor and the mode
-        frame = frame and frame.f_back
-        if frame is not None and frame.f_code in _MAKE_A_BIAS:
-            return True
-    return False
-
-
-_MAKE_A_BIAS = (causal_upper_left.__code__, causal_lower_right.__code__)
 
 
 def _may_compute_products(node: Any) -> bool:
@@ -230,7 +220,7 @@ def _begin(watch: ProductWatch) -> None:
 def _end(watch: ProductWatch) -> None:
     """End a watch; where another mode was switched on after it, it stays below that, and does nothing more."""
     watch.emulation.thread.product_watch, watch.is_on = watch.outer, False
-    if _get_current_dispatch_mode_stack()[-1:] == [watch]:
+    if dispatch_mode_stack()[-1:] == [watch]:
         watch.__exit__(None, None, None)
 
 
@@ -252,12 +242,12 @@ def _nodes_of(values: Any) -> Iterator[Any]:
 # ---- the first calls of a model --------------------------------------------------------------------------------------
 
 
-def begin_watch(emulation: Emulation, name: str, module: nn.Module, args: Any) -> None:
+def begin_watch(emulation: Emulation, call: ModuleCall, args: Any) -> None:
     """Watch the call of the model that begins, if none of its kind was watched yet."""
     thread = emulation.thread
-    if thread.product_watch is not None and thread.product_watch not in _get_current_dispatch_mode_stack():
+    if thread.product_watch is not None and thread.product_watch not in dispatch_mode_stack():
         thread.product_watch = None  # a backward pass that ended with an error
-    if emulation.is_identity or not emulation.enabled or _kind_of_call(name, module) in emulation.watched_calls:
+    if emulation.is_identity or not emulation.enabled or call.kind in emulation.watched_calls:
         return
     if torch.compiler.is_compiling() or is_tracing():
         return
@@ -273,16 +263,11 @@ def watch_functions(emulation: Emulation, output: Any) -> None:
         watch.look_at_functions(emulation.name, output)
 
 
-def end_watch(emulation: Emulation, name: str, module: nn.Module, is_done: bool) -> None:
+def end_watch(emulation: Emulation, call: ModuleCall, is_done: bool) -> None:
     """End the watch of a call, if it is on. A call that raised an error is not done; the next one is watched, too."""
     watch = emulation.thread.product_watch
     if watch is None or watch.node is not None:
         return
     _end(watch)
     if is_done:
-        emulation.watched_calls.add(_kind_of_call(name, module))
-
-
-def _kind_of_call(name: str, module: nn.Module) -> tuple[str, bool, bool]:
-    """Calls of different kinds may compute different things; a part of a model may be called alone."""
-    return name, torch.is_grad_enabled(), module.training
+        emulation.watched_calls.add(call.kind)

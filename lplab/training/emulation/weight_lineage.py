@@ -19,7 +19,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from torch import Tensor, nn
-from torch.nn.utils import parametrize
+
+from lplab.formats.torch_privates import cached_parametrizations
 
 _SETITEM = Tensor.__setitem__
 _RECOMPUTED = ("_orig", "_v")
@@ -39,7 +40,7 @@ class Lineage:
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self.known: dict[int, Any] = {id(x): x for x in parametrize._cache.values()}
+        self.known: dict[int, Any] = {id(x): x for x in cached_parametrizations()}
         self.constants: set[int] = set()
         known, constants, waiting, seen = self.known, self.constants, [model], set()
         while waiting:  # faster than model.modules(): this is done in each call

@@ -8,8 +8,6 @@ from typing import Any
 
 from lplab.training.recipe.recipe import Recipe
 
-_OLD_CLASSES = {"Rule": "QuantSpec", "PerLayer": "PerLayerGradScale", "Learned": "LearnedClip"}  # in old checkpoints
-
 
 def checkpoint_signature(recipe: Recipe, optimizer: Any, seed: int) -> dict[str, Any]:
     """What must be the same for a training to continue, as it is stored in a checkpoint.
@@ -22,7 +20,7 @@ def checkpoint_signature(recipe: Recipe, optimizer: Any, seed: int) -> dict[str,
 
 
 def check_signature(state: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
-    """Refuse the state of another training. What an older checkpoint does not hold counts as the same.
+    """Refuse the state of another training. What a state does not hold counts as the same.
 
     Args:
         state: a checkpoint.
@@ -39,15 +37,6 @@ def check_signature(state: Mapping[str, Any], expected: Mapping[str, Any]) -> No
     for name, word in (("recipe", "recipe"), ("sort", "optimizer"), ("seed", "seed")):
         if state.get(name, expected[name]) != expected[name]:
             raise ValueError(f"the checkpoint is of {word} {state[name]!r}, this trainer's is {expected[name]!r}")
-    if _with_new_names(state.get("rules", expected["rules"])) != expected["rules"]:
+    if state.get("rules", expected["rules"]) != expected["rules"]:
         switches = f"{state['rules']}, this trainer's are {expected['rules']}"
         raise ValueError(f"the checkpoint's switches of the recipe are {switches}")
-
-
-def _with_new_names(rules: str) -> str:
-    """The rules of a checkpoint with the current names of the classes.
-
-    >>> _with_new_names("Recipe(weight=Rule('int4', scaling=PerLayer()))")
-    "Recipe(weight=QuantSpec('int4', scaling=PerLayerGradScale()))"
-    """
-    return re.sub(rf"\b({'|'.join(_OLD_CLASSES)})\(", lambda match: f"{_OLD_CLASSES[match.group(1)]}(", rules)

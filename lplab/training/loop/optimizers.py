@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from lplab.checks import check_int, check_positive
 from lplab.training.emulation.conversion import emulation_of
-from lplab.training.emulation.pact import ALPHA
+from lplab.training.emulation.trained_clips import ALPHA
 from lplab.training.loop.update_rounding import FLOAT32_GROUP, ParameterBatch, UpdateRounder, parameter_batches
 from lplab.training.recipe import recipes
 from lplab.training.recipe.recipe import Recipe, Update
@@ -29,6 +29,25 @@ class _Rounded:
 
     update: Update
     rounding: UpdateRounder
+
+    def _take_update(self, update: Update | None, seed: int, options: dict[str, Any], more: dict[str, Any]) -> Any:
+        """Take the rules; returns the options of PyTorch's optimizer, of which a rounded one knows few."""
+        self.update = update or Update()
+        self.rounding = UpdateRounder(self.update, check_int("seed", seed, 0, 2**31 - 1))
+        if self._is_plain:
+            return _all_at_once(options | more)
+        if unknown := set(more) - {"maximize"}:
+            raise ValueError(f"a rounded {type(self).__name__} has no {', '.join(sorted(unknown))}; allowed: maximize")
+        return options | more
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the update is PyTorch's own."""
+        return self.update.is_identity
+
+    def step(self, closure: Any = None) -> Any:
+        """One update of all parameters that have a gradient."""
+        return super().step(closure) if self._is_plain else self._step(closure)  # type: ignore[misc]
 
     @torch.no_grad()
     def _step(self: Any, closure: Any) -> Any:
@@ -99,16 +118,8 @@ class SGD(_Rounded, torch.optim.SGD):
         seed: int = 0,
         **more: Any,
     ) -> None:
-        self.update = update or Update()
-        self.rounding = UpdateRounder(self.update, check_int("seed", seed, 0, 2**31 - 1))
-        if not self.update.is_identity and (unknown := set(more) - {"maximize"}):
-            raise ValueError(f"a rounded SGD has no {', '.join(sorted(unknown))}; allowed: maximize")
-        options = {"momentum": momentum, "weight_decay": weight_decay, **more}
-        super().__init__(params, lr=lr, **(_all_at_once(options) if self.update.is_identity else options))
-
-    def step(self, closure: Any = None) -> Any:
-        """One update of all parameters that have a gradient."""
-        return super().step(closure) if self.update.is_identity else self._step(closure)
+        options = {"momentum": momentum, "weight_decay": weight_decay}
+        super().__init__(params, lr=lr, **self._take_update(update, seed, options, more))
 
     def _changed(self, g: list[Tensor], w: list[Tensor], batch: ParameterBatch) -> list[Tensor]:
         return (self._velocity if self.update.order == "velocity" else self._axpy)(g, w, batch)
@@ -165,20 +176,13 @@ class _RoundedAdam(_Rounded):
         seed: int = 0,
         **more: Any,
     ) -> None:
-        self.update = update or Update()
-        self.rounding = UpdateRounder(self.update, check_int("seed", seed, 0, 2**31 - 1))
-        if not self._is_plain and (unknown := set(more) - {"maximize"}):
-            raise ValueError(f"a rounded Adam has no {', '.join(sorted(unknown))}; allowed: maximize")
-        options = {"betas": betas, "eps": eps, "weight_decay": weight_decay, **more}
-        super().__init__(params, lr=lr, **(_all_at_once(options) if self._is_plain else options))  # type: ignore[call-arg]
+        options = {"betas": betas, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, lr=lr, **self._take_update(update, seed, options, more))  # type: ignore[call-arg]
 
     @property
     def _is_plain(self) -> bool:
+        """Whether the update is PyTorch's own; the order of SGD's arithmetic does not matter here."""
         return all(rule.is_identity for rule in self.update.rules)
-
-    def step(self, closure: Any = None) -> Any:
-        """One update of all parameters that have a gradient."""
-        return super().step(closure) if self._is_plain else self._step(closure)  # type: ignore[misc]
 
     def _changed(self, g: list[Tensor], w: list[Tensor], batch: ParameterBatch) -> list[Tensor]:
         group, (beta1, beta2) = batch.group, batch.group["betas"]

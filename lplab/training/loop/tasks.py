@@ -139,31 +139,15 @@ def _test(split: Callable[[], datasets.Split]) -> Callable[[], Batch]:
 _NOVEL = "the characters of a novel, the next one to be predicted"
 _CLUTTER = "digits in colour among pieces of others, 16 × 16"
 _SMALL = "digits, 8 × 8"
-_MOMENTUM = {"batch": 50, "options": (("momentum", 0.9),)}
-_ON_DIGITS: dict[str, Any] = {
-    "data": _batches(_digits),
-    "test": _test(_digits),
-    "batch": 50,
-    "options": (("momentum", 0.9),),
-}
-_ON_IMAGES: dict[str, Any] = {
-    "data": _batches(_images),
-    "test": _test(_images),
-    "batch": 50,
-    "options": (("momentum", 0.9),),
-}
-_ON_WORDS: dict[str, Any] = {
-    "data": _batches(_words),
-    "test": _test(_words),
-    "batch": 32,
-    "optimizer": "adam",
-    "lr": 2e-3,
-}
+_MOMENTUM: dict[str, Any] = {"batch": 50, "options": (("momentum", 0.9),)}
+_ADAM: dict[str, Any] = {"batch": 32, "optimizer": "adam"}
+_ON_DIGITS = {"data": _batches(_digits), "test": _test(_digits), **_MOMENTUM}
+_ON_IMAGES = {"data": _batches(_images), "test": _test(_images), **_MOMENTUM}
+_ON_WORDS = {"data": _batches(_words), "test": _test(_words), **_ADAM, "lr": 2e-3}
 _ON_SCENES: dict[str, Any] = {
     "data": _batches(_scenes),
     "test": _test(_scenes),
-    "batch": 32,
-    "optimizer": "adam",
+    **_ADAM,
     "lr": 3e-3,
     "loss": detection.loss,
     "error": detection.error,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ from torch.nn import functional
 
 from lplab.checks import check_int
 from lplab.quantizers import ConstantLossScale, DynamicLossScale
-from lplab.training.emulation.checkpoint_state import MissingQuantizerState, load_quantizer_state
 from lplab.training.emulation.conversion import emulations, quantize_model, switch_recipe
 from lplab.training.emulation.model_state import preserve_random_state
 from lplab.training.loop.batches import LoaderAdapter
@@ -283,13 +281,7 @@ class Trainer:
             ValueError: the state is of another recipe, other switches of it, another optimizer or seed.
         """
         check_signature(state, checkpoint_signature(self.recipe, self.optimizer, self.seed))
-        if "quantizers" in state:  # of an earlier version, which stored quantizer state apart from the model
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", MissingQuantizerState)
-                self.model.load_state_dict(state["model"])
-            load_quantizer_state(self.model, state["quantizers"])
-        else:
-            self.model.load_state_dict(state["model"])
+        self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         if isinstance(self.scaler, DynamicLossScale):
             self.scaler.load_state_dict(state["scaler"])

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lplab.training.emulation.rounders import prepared_of, rounder_of
+from lplab.training.emulation.rounders import rounder_of
 from lplab.training.recipe.quant_spec import FLOAT32, QuantSpec
 from lplab.training.recipe.recipe import Update
 
@@ -109,13 +109,8 @@ class UpdateRounder:
         if rule.is_identity:
             torch._foreach_copy_(outs, xs)
             return
-        rounding = prepared_of(rule)
-        if rounding is not None:
-            seeds = [self._seed_of(*each, number) for each in zip(batch.indices, batch.counts, strict=True)]
-            rounding.round_into(xs, outs, seeds)
-            return
-        for x, out, index, count in zip(xs, outs, batch.indices, batch.counts, strict=True):
-            out.copy_(self.round(rule, x, index, count, number))
+        seeds = [self._seed_of(*numbers, number) for numbers in zip(batch.indices, batch.counts, strict=True)]
+        rounder_of(rule).round_into(xs, outs, seeds)
 
     def _seed_of(self, index: int, step: int, number: int) -> int:
         return ((self.seed << 40 | index << 4 | number) * _SEED + step * _STEP) % 2**63

@@ -2,7 +2,7 @@
 
 - ``onnx_types``: which formats ONNX has a type for.
 - ``graph``: the ONNX graph while it is built.
-- ``rounding``: a rule as a pair of QuantizeLinear and DequantizeLinear.
+- ``quantize_nodes``: a rule as a pair of QuantizeLinear and DequantizeLinear.
 - ``operators``: the operators of PyTorch in terms of those of ONNX.
 - ``export``: :func:`lplab.training.export_onnx`.
 """

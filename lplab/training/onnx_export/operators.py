@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor, fx
 
-from lplab.training.emulation.convolutions import convolution_kinds
+from lplab.training.emulation.convolutions import convolution_arguments, convolution_kinds, per_dimension
 from lplab.training.emulation.quantized_op import PRODUCT
 from lplab.training.onnx_export.graph import DTYPES, OnnxGraph, Value
-from lplab.training.onnx_export.rounding import limited, rounded
+from lplab.training.onnx_export.quantize_nodes import limited, rounded
 from lplab.training.recipe.recipe import LayerRules
 
 aten: Any = torch.ops.aten
@@ -79,60 +79,27 @@ def linear(graph: OnnxGraph, node: fx.Node, x: Value, weight: Value, bias: Value
 def convolution(dims: int, transposed: bool) -> Converter:
     """A convolution in ``dims`` dimensions."""
 
-    def forward(graph: OnnxGraph, node: fx.Node, x: Value, w: Value, bias: Value = None, *rest: Any, **named: Any):
-        stride, padding, dilation, groups = _given(
-            (1, 0, 1, 1), ("stride", "padding", "dilation", "groups"), rest, named
-        )
-        return convolve(graph, node, x, w, bias, stride, padding, 0, groups, dilation)
-
-    def backward(graph: OnnxGraph, node: fx.Node, x: Value, w: Value, bias: Value = None, *rest: Any, **named: Any):
-        names = "stride", "padding", "output_padding", "groups", "dilation"
-        return convolve(graph, node, x, w, bias, *_given((1, 0, 0, 1, 1), names, rest, named))
-
-    def convolve(
-        graph: OnnxGraph,
-        node: fx.Node,
-        x: Value,
-        weight: Value,
-        bias: Value,
-        stride: Any,
-        padding: Any,
-        output_padding: Any,
-        groups: int,
-        dilation: Any,
-    ) -> Value:
+    def convolve(graph: OnnxGraph, node: fx.Node, *args: Any, **named: Any) -> Value:
         if len(shape_of(node.args[0])) != dims + 2:
             raise graph.refuse("ONNX convolves batches only; give the input an axis of examples")
-        shape = shape_of(node.args[1])
-        rules = _rules(graph, convolution_kinds(torch.empty(shape, device="meta"), groups, transposed))
-        x, weight = rounded(graph, x, rules, "activation"), rounded(graph, weight, rules, "weight")
-        dilation = _each(dilation, dims)
-        more: dict[str, Any] = {"output_padding": _each(output_padding, dims)} if transposed else {}
+        given, shape = convolution_arguments(transposed, args, named), shape_of(node.args[1])
+        rules = _rules(graph, convolution_kinds(torch.empty(shape, device="meta"), given.groups, transposed))
+        dilation = per_dimension(given.dilation, dims)
+        more: dict[str, Any] = {"output_padding": per_dimension(given.output_padding, dims)} if transposed else {}
         y = graph.add(
             "ConvTranspose" if transposed else "Conv",
-            x,
-            weight,
-            bias,
-            strides=_each(stride, dims),
+            rounded(graph, given.input, rules, "activation"),
+            rounded(graph, given.weight, rules, "weight"),
+            given.bias,
+            strides=per_dimension(given.stride, dims),
             dilations=dilation,
-            pads=_pads(padding, dilation, shape[2:]),
-            group=groups,
+            pads=_pads(given.padding, dilation, shape[2:]),
+            group=given.groups,
             **more,
         )
         return rounded(graph, y, rules, "output")
 
-    return backward if transposed else forward
-
-
-def _given(defaults: tuple, names: tuple[str, ...], rest: tuple, named: dict[str, Any]) -> list[Any]:
-    """Arguments by position or by name, else their defaults."""
-    by_position = dict(zip(names, rest, strict=False))
-    return [by_position.get(n, named.get(n, default)) for n, default in zip(names, defaults, strict=True)]
-
-
-def _each(value: Any, dims: int) -> list[int]:
-    values = [value] if isinstance(value, int) else list(value)
-    return values * dims if len(values) == 1 else values
+    return convolve
 
 
 def _pads(padding: Any, dilation: list[int], kernel: tuple[int, ...]) -> list[int]:
@@ -140,7 +107,7 @@ def _pads(padding: Any, dilation: list[int], kernel: tuple[int, ...]) -> list[in
     if padding == "same":
         totals = [d * (size - 1) for d, size in zip(dilation, kernel, strict=True)]
         return [total // 2 for total in totals] + [total - total // 2 for total in totals]
-    return _each(0 if padding == "valid" else padding, len(kernel)) * 2
+    return per_dimension(0 if padding == "valid" else padding, len(kernel)) * 2
 
 
 def matmul(graph: OnnxGraph, node: fx.Node, a: Value, b: Value) -> Value:
@@ -326,39 +293,9 @@ def reversed_sub(graph: OnnxGraph, node: fx.Node, a: Value, b: Value) -> Value:
     return graph.add("Sub", b if isinstance(b, str | Tensor) else float(b), a)
 
 
-def clamp(graph: OnnxGraph, node: fx.Node, x: Value, low: Any = None, high: Any = None) -> Value:
-    """``torch.clamp``."""
-    return limited(graph, x, low, high)
-
-
-def relu6(graph: OnnxGraph, node: fx.Node, x: Value) -> Value:
-    """``functional.relu6``."""
-    return limited(graph, x, 0.0, 6.0)
-
-
-def hardtanh(graph: OnnxGraph, node: fx.Node, x: Value, low: float = -1.0, high: float = 1.0) -> Value:
-    """``functional.hardtanh``."""
-    return limited(graph, x, low, high)
-
-
-def silu(graph: OnnxGraph, node: fx.Node, x: Value) -> Value:
-    """``x · sigmoid(x)``."""
-    return graph.add("Mul", x, graph.add("Sigmoid", x))
-
-
-def gelu(graph: OnnxGraph, node: fx.Node, x: Value, *, approximate: str = "none") -> Value:
-    """``functional.gelu``."""
-    return graph.add("Gelu", x, approximate=approximate)
-
-
-def leaky_relu(graph: OnnxGraph, node: fx.Node, x: Value, slope: float = 0.01) -> Value:
-    """``functional.leaky_relu``."""
-    return graph.add("LeakyRelu", x, alpha=float(slope))
-
-
-def power(graph: OnnxGraph, node: fx.Node, x: Value, exponent: float) -> Value:
-    """``x ** exponent``."""
-    return graph.add("Pow", x, float(exponent))
+def within(low: float | None = None, high: float | None = None) -> Converter:
+    """A function that keeps numbers within two limits, which are these by default."""
+    return lambda graph, node, x, least=low, most=high: limited(graph, x, least, most)
 
 
 def masked_fill(graph: OnnxGraph, node: fx.Node, x: Value, mask: Value, value: Value) -> Value:
@@ -403,11 +340,6 @@ def reduction(op_type: str) -> Converter:
     return convert
 
 
-def softmax(op_type: str) -> Converter:
-    """Softmax and its logarithm."""
-    return lambda graph, node, x, axis, *rest: graph.add(op_type, x, axis=axis)
-
-
 def argmax(graph: OnnxGraph, node: fx.Node, x: Value, axis: int | None = None, keep: bool = False) -> Value:
     """``torch.argmax`` along an axis."""
     if axis is None:
@@ -415,60 +347,30 @@ def argmax(graph: OnnxGraph, node: fx.Node, x: Value, axis: int | None = None, k
     return graph.add("ArgMax", x, axis=axis, keepdims=int(keep))
 
 
-def max_pool(dims: int) -> Converter:
-    """Max pooling."""
+def pool(op_type: str, dims: int, options_of: Callable[..., dict[str, Any]]) -> Converter:
+    """Max or average pooling; ``options_of`` takes the graph, ``dims`` and the arguments after the padding."""
 
     def convert(
-        graph: OnnxGraph,
-        node: fx.Node,
-        x: Value,
-        kernel: Any,
-        stride: Any = (),
-        padding: Any = 0,
-        dilation: Any = 1,
-        ceil: bool = False,
+        graph: OnnxGraph, node: fx.Node, x: Value, kernel: Any, stride: Any = (), padding: Any = 0, *rest: Any
     ) -> Value:
-        kernel = _each(kernel, dims)
-        return graph.add(
-            "MaxPool",
-            x,
-            kernel_shape=kernel,
-            strides=_each(stride, dims) if stride else kernel,
-            pads=_each(padding, dims) * 2,
-            dilations=_each(dilation, dims),
-            ceil_mode=int(ceil),
-        )
+        kernel = per_dimension(kernel, dims)
+        strides = per_dimension(stride, dims) if stride else kernel
+        pads, options = per_dimension(padding, dims) * 2, options_of(graph, dims, *rest)
+        return graph.add(op_type, x, kernel_shape=kernel, strides=strides, pads=pads, **options)
 
     return convert
 
 
-def average_pool(dims: int) -> Converter:
-    """Average pooling."""
+def _max_pool_options(graph: OnnxGraph, dims: int, dilation: Any = 1, ceil: bool = False) -> dict[str, Any]:
+    return {"dilations": per_dimension(dilation, dims), "ceil_mode": int(ceil)}
 
-    def convert(
-        graph: OnnxGraph,
-        node: fx.Node,
-        x: Value,
-        kernel: Any,
-        stride: Any = (),
-        padding: Any = 0,
-        ceil: bool = False,
-        include_padding: bool = True,
-        divisor: int | None = None,
-    ) -> Value:
-        if ceil or divisor is not None:
-            raise graph.refuse("average pooling with ceil_mode or divisor_override is not exported")
-        kernel = _each(kernel, dims)
-        return graph.add(
-            "AveragePool",
-            x,
-            kernel_shape=kernel,
-            strides=_each(stride, dims) if stride else kernel,
-            pads=_each(padding, dims) * 2,
-            count_include_pad=int(include_padding),
-        )
 
-    return convert
+def _average_pool_options(
+    graph: OnnxGraph, dims: int, ceil: bool = False, include_padding: bool = True, divisor: int | None = None
+) -> dict[str, Any]:
+    if ceil or divisor is not None:
+        raise graph.refuse("average pooling with ceil_mode or divisor_override is not exported")
+    return {"count_include_pad": int(include_padding)}
 
 
 def adaptive_average_pool(graph: OnnxGraph, node: fx.Node, x: Value, size: Any) -> Value:
@@ -528,11 +430,6 @@ def _size(graph: OnnxGraph, x: Value, shape: tuple[Any, ...], axis: int) -> Valu
     return shape[axis] if isinstance(shape[axis], int) else graph.add("Shape", x, start=axis, end=axis + 1)
 
 
-def permute(graph: OnnxGraph, node: fx.Node, x: Value, axes: list[int]) -> Value:
-    """``permute``."""
-    return graph.add("Transpose", x, perm=[axis % len(axes) for axis in axes])
-
-
 def transpose(graph: OnnxGraph, node: fx.Node, x: Value, first: int = -1, second: int = -2) -> Value:
     """Two axes exchanged."""
     axes = list(range(len(shape_of(node))))
@@ -549,19 +446,9 @@ def squeeze(graph: OnnxGraph, node: fx.Node, x: Value, axes: Any) -> Value:
     return graph.add("Squeeze", x, _axes(ones)) if ones else x
 
 
-def unsqueeze(graph: OnnxGraph, node: fx.Node, x: Value, axis: int) -> Value:
-    """``unsqueeze``."""
-    return graph.add("Unsqueeze", x, _axes(axis))
-
-
 def expand(graph: OnnxGraph, node: fx.Node, x: Value, sizes: list[Value], **named: Any) -> Value:
     """``expand``: −1 leaves an axis as it is, which a 1 does in ONNX."""
     return graph.add("Expand", x, _sizes(graph, [1 if size == -1 else size for size in sizes]))
-
-
-def concatenate(graph: OnnxGraph, node: fx.Node, tensors: list[Value], axis: int = 0) -> Value:
-    """``torch.cat``."""
-    return graph.add("Concat", *tensors, axis=axis)
 
 
 def stack(graph: OnnxGraph, node: fx.Node, tensors: list[Value], axis: int = 0) -> Value:
@@ -583,11 +470,6 @@ def unbind(graph: OnnxGraph, node: fx.Node, x: Value, axis: int = 0) -> Value:
     return [graph.add("Gather", x, np.int64(i), axis=axis) for i in range(len(node.meta["val"]))]
 
 
-def select(graph: OnnxGraph, node: fx.Node, x: Value, axis: int, index: Value) -> Value:
-    """One index of an axis."""
-    return graph.add("Gather", x, np.int64(index), axis=axis)
-
-
 def slice_axis(
     graph: OnnxGraph, node: fx.Node, x: Value, axis: int = 0, start: Value = None, end: Value = None, step: int = 1
 ) -> Value:
@@ -597,11 +479,6 @@ def slice_axis(
     limits = (0 if start is None else start, 2**31 - 1 if end is None else end)
     given = (limit if isinstance(limit, str) else np.array([limit], np.int64) for limit in limits)
     return graph.add("Slice", x, *given, _axes(axis), _axes(step))
-
-
-def getitem(graph: OnnxGraph, node: fx.Node, values: list[Value], index: int) -> Value:
-    """One of several results."""
-    return values[index]
 
 
 PRODUCTS: dict[Any, Converter] = {
@@ -637,14 +514,13 @@ OTHERS: dict[Any, Converter] = {
     aten.maximum.default: binary("Max"),
     aten.minimum.default: binary("Min"),
     aten.rsub.Scalar: reversed_sub,
-    aten.pow.Tensor_Scalar: power,
-    aten.clamp.default: clamp,
-    aten.clamp_min.default: clamp,
-    aten.relu6.default: relu6,
-    aten.hardtanh.default: hardtanh,
-    aten.silu.default: silu,
-    aten.gelu.default: gelu,
-    aten.leaky_relu.default: leaky_relu,
+    aten.pow.Tensor_Scalar: lambda graph, node, x, exponent: graph.add("Pow", x, float(exponent)),
+    **dict.fromkeys((aten.clamp.default, aten.clamp_min.default), within()),
+    aten.relu6.default: within(0.0, 6.0),
+    aten.hardtanh.default: within(-1.0, 1.0),
+    aten.silu.default: lambda graph, node, x: graph.add("Mul", x, graph.add("Sigmoid", x)),
+    aten.gelu.default: lambda graph, node, x, *, approximate="none": graph.add("Gelu", x, approximate=approximate),
+    aten.leaky_relu.default: lambda graph, node, x, slope=0.01: graph.add("LeakyRelu", x, alpha=float(slope)),
     **dict.fromkeys((aten.masked_fill.Scalar, aten.masked_fill.Tensor), masked_fill),
     **dict.fromkeys((aten.where.self, aten.where.ScalarOther, aten.where.ScalarSelf, aten.where.Scalar), where),
     **dict.fromkeys((aten.dropout.default, aten.feature_dropout.default), dropout),
@@ -656,11 +532,11 @@ OTHERS: dict[Any, Converter] = {
     aten.sum.default: reduction("ReduceSum"),
     aten.amax.default: reduction("ReduceMax"),
     aten.amin.default: reduction("ReduceMin"),
-    aten.softmax.int: softmax("Softmax"),
-    aten.log_softmax.int: softmax("LogSoftmax"),
+    aten.softmax.int: lambda graph, node, x, axis, *rest: graph.add("Softmax", x, axis=axis),
+    aten.log_softmax.int: lambda graph, node, x, axis, *rest: graph.add("LogSoftmax", x, axis=axis),
     aten.argmax.default: argmax,
-    **{getattr(aten, f"max_pool{n}d").default: max_pool(n) for n in (1, 2, 3)},
-    **{getattr(aten, f"avg_pool{n}d").default: average_pool(n) for n in (1, 2, 3)},
+    **{getattr(aten, f"max_pool{n}d").default: pool("MaxPool", n, _max_pool_options) for n in (1, 2, 3)},
+    **{getattr(aten, f"avg_pool{n}d").default: pool("AveragePool", n, _average_pool_options) for n in (1, 2, 3)},
     **{getattr(aten, f"adaptive_avg_pool{n}d").default: adaptive_average_pool for n in (1, 2, 3)},
     aten.sym_size.int: size_of,
     operator.mul: size_arithmetic("Mul", operator.mul),
@@ -670,17 +546,17 @@ OTHERS: dict[Any, Converter] = {
     **dict.fromkeys((aten.view.default, aten.reshape.default, aten._unsafe_view.default), reshape),
     aten.flatten.using_ints: flatten,
     aten.unflatten.int: unflatten,
-    aten.permute.default: permute,
+    aten.permute.default: lambda graph, node, x, axes: graph.add("Transpose", x, perm=[a % len(axes) for a in axes]),
     **dict.fromkeys((aten.transpose.int, aten.t.default, aten.mT.default, aten.numpy_T.default), transpose),
     **dict.fromkeys((aten.squeeze.dim, aten.squeeze.dims), squeeze),
-    aten.unsqueeze.default: unsqueeze,
+    aten.unsqueeze.default: lambda graph, node, x, axis: graph.add("Unsqueeze", x, _axes(axis)),
     aten.expand.default: expand,
-    aten.cat.default: concatenate,
+    aten.cat.default: lambda graph, node, tensors, axis=0: graph.add("Concat", *tensors, axis=axis),
     aten.stack.default: stack,
     **dict.fromkeys((aten.split.Tensor, aten.split_with_sizes.default, aten.chunk.default), split),
     aten.unbind.int: unbind,
-    aten.select.int: select,
+    aten.select.int: lambda graph, node, x, axis, index: graph.add("Gather", x, np.int64(index), axis=axis),
     aten.slice.Tensor: slice_axis,
-    operator.getitem: getitem,
+    operator.getitem: lambda graph, node, values, index: values[index],
 }
 """Operators without rules: where all their operands are known at export, so is the result."""

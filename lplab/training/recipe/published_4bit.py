@@ -6,7 +6,7 @@ from typing import Any
 
 from lplab.formats import FloatFormat
 from lplab.quantizers import Luq, Sawb
-from lplab.training.recipe.published import fields_of, first_and_last, layer_of, rule_of
+from lplab.training.recipe.published_8bit import fields_of, first_and_last, layer_of, rule_of
 from lplab.training.recipe.quant_spec import LearnedClip, PerLayerGradScale, QuantSpec
 from lplab.training.recipe.recipe import LayerRules, Recipe
 

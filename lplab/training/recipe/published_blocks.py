@@ -11,7 +11,7 @@ from typing import Any
 
 from lplab.formats import BlockFormat, FloatFormat, get
 from lplab.quantizers import NVFP4_SIGNS, Hadamard, PreScaled
-from lplab.training.recipe.published import fields_of, layer_of, rule_of
+from lplab.training.recipe.published_8bit import fields_of, layer_of, rule_of
 from lplab.training.recipe.quant_spec import QuantSpec
 from lplab.training.recipe.recipe import BACKWARD_OPERANDS, LayerRules, Recipe, Switch
 

@@ -149,12 +149,12 @@ class QuantSpec:
         """Whether rounding may be random. It is assumed of every quantizer object."""
         return self.quantizer is not None or self.rounding.is_stochastic
 
-    @property
+    @cached_property
     def learned(self) -> LearnedClip | None:
         """The trained clip, where there is one."""
         return self.scaling if isinstance(self.scaling, LearnedClip) and self.quantizer is None else None
 
-    @property
+    @cached_property
     def per_layer(self) -> PerLayerGradScale | None:
         """The scale that follows the gradient, where there is one."""
         return self.scaling if isinstance(self.scaling, PerLayerGradScale) and self.quantizer is None else None

@@ -147,7 +147,7 @@ class LayerRules:
                 needs = "axis='contraction', or no axis"
                 raise ValueError(f"{role}: each product rounds its own operands here, so {rule!r} needs {needs}")
 
-    @property
+    @cached_property
     def is_identity(self) -> bool:
         """Whether a layer under these rules is a plain PyTorch layer."""
         return self.accumulator is None and not self._rounded
@@ -376,7 +376,7 @@ class Recipe(LayerRules):
         return LayerRules() if "normalization" in kinds else self.layers
 
     def exception_for(self, kinds: frozenset[str] | set[str] | tuple[str, ...]) -> str | None:
-        """Of the kinds of a layer the one whose exception decides; None where it is an ordinary layer.
+        """The kind whose exception decides, of the kinds of a layer; None where it is an ordinary layer.
 
         >>> Recipe(exceptions={"last": LayerRules(), "first": LayerRules()}).exception_for({"last", "first"})
         'first'

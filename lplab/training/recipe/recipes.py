@@ -19,8 +19,8 @@ from collections.abc import Callable
 from typing import Any
 
 from lplab.lookup import closest_names
-from lplab.training.recipe.published import bf16, fixed16_2015, fp8_2018, fp16_mixed, fp32, hfp8_2019
 from lplab.training.recipe.published_4bit import int4_fp4_2020, luq_2022, pact_sawb_2019
+from lplab.training.recipe.published_8bit import bf16, fixed16_2015, fp8_2018, fp16_mixed, fp32, hfp8_2019
 from lplab.training.recipe.published_blocks import deepseek_2024, mxfp4_2025, mxfp8_2025, nvfp4_2025, quartet_2025
 from lplab.training.recipe.recipe import Recipe
 

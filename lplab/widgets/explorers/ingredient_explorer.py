@@ -287,7 +287,7 @@ class IngredientExplorer(Explorer):
         "from lplab.claims import BranchPlan, branches",
         "from lplab.claims.framework.models import branch_transformer",
         "from lplab.recordings import Ingredients",
-        "from lplab.training.recipe.ingredients import recipe_of",
+        "from lplab.training.recipe.ingredient_recipes import recipe_of",
     )
     state_class, preset_fields = IngredientState, PRESETS
     side: ClassVar = {

@@ -5,21 +5,11 @@ A mechanism is a value (`mechanism.Mechanism`) and a file of JavaScript beside i
 
 from lplab.lookup import lookup
 
-from . import beads, bin, clip, coins, ladder, octaves, rectangle, register, ring, shared_scale
+from . import beads, bin, cells, clip, coins, ladder, octaves, rectangle, register, ring, shared_scale, union
 from .mechanism import Mechanism, MechanismView
 
-_MODULES = (
-    octaves,
-    coins,
-    beads,
-    clip,
-    register,
-    rectangle,
-    ladder,
-    ring,
-    bin,
-    shared_scale,
-)  # in the order of the labs
+# in the order of the labs
+_MODULES = (octaves, coins, beads, clip, register, rectangle, ladder, ring, bin, union, cells, shared_scale)
 MECHANISMS = {module.MECHANISM.name: module.MECHANISM for module in _MODULES}
 
 

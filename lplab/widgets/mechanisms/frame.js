@@ -191,7 +191,7 @@ class Stage {
       this.root.classList.add("lp-held");
       set(this.line, { "aria-busy": true }); // one reading at the end, not one for each pixel
       held.el.focus({ preventScroll: true });
-      if (!own) move(event);
+      if (!own && event.pointerType !== "touch") move(event); // a finger beside a handle may begin to scroll
     });
     svg.addEventListener("mousedown", (event) => held && event.preventDefault()); // the handle keeps the focus
     svg.addEventListener("pointermove", (event) => held && move(event));

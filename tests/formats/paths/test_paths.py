@@ -8,9 +8,8 @@ import torch
 
 from lplab import formats as F
 from lplab.formats import counter_rng, reference
+from lplab.formats.apply import addresses, prepare
 from lplab.formats.paths import array_kernels, kernel_selection
-from lplab.formats.paths.addresses import addresses
-from lplab.formats.paths.prepared import prepare
 from tests.kinds import EXAMPLES, tiered
 
 from ..probes import ELEMENTWISE, assert_same, boundary, common

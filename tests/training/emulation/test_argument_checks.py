@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from lplab.formats import FloatFormat
-from lplab.training.emulation import argument_checks, op_handlers
+from lplab.training.emulation import op_handlers
 from lplab.training.emulation.conversion import emulation_of, quantize_model
 from lplab.training.emulation.recipe_report import recipe_report
 from lplab.training.recipe.recipe import Recipe
@@ -178,6 +178,7 @@ def test_an_out_that_is_an_argument_is_read_before_it_is_written():
 def test_a_product_in_another_dtype(monkeypatch):
     """PyTorch has ``out_dtype`` on GPUs only."""
     monkeypatch.setattr(op_handlers, "check_arguments", lambda *_: "")
+    monkeypatch.setattr(op_handlers, "_known_calls", {})
     model = quantize_model(Called(with_arguments(torch.mm, out_dtype=torch.float32)), RECIPES["each tensor"])
     a, b = torch.randn(3, 4).bfloat16(), torch.randn(4, 2).bfloat16()
     assert torch.allclose(model(a, b), a.float() @ b.float(), rtol=1e-5) and model(a, b).dtype == torch.float32
@@ -196,22 +197,22 @@ def test_a_call_is_checked_once_and_leaves_no_trace(monkeypatch):
             self.calls += function is F.linear
             return function(*args, **(kwargs or {}))
 
-    monkeypatch.setattr(argument_checks, "_known", {})
+    monkeypatch.setattr(op_handlers, "_known_calls", {})
     model = quantize_model(nn.Linear(4, 2, bias=False), RECIPES["each tensor"], last=None)
     x, before, counts = torch.randn(3, 4), torch.get_rng_state(), []
     for _ in range(2):
         with Count() as count:
             model(x)
         counts.append(count.calls)
-        assert len(argument_checks._known) == 1
+        assert len(op_handlers._known_calls) == 1
     assert counts[0] == counts[1] and torch.equal(torch.get_rng_state(), before)
-    monkeypatch.setattr(argument_checks, "MAX_CALLS", 1)
+    monkeypatch.setattr(op_handlers, "MAX_CALLS", 1)
     model(x[:2])
-    assert len(argument_checks._known) == 1
-    argument_checks._known.clear()
+    assert len(op_handlers._known_calls) == 1
+    op_handlers._known_calls.clear()
     with torch.no_grad():
         nodes = [len(list(torch.jit.trace(model.eval(), (x,), check_trace=False).graph.nodes())) for _ in range(2)]
-    assert nodes[0] == nodes[1] and len(argument_checks._known) == 1
+    assert nodes[0] == nodes[1] and len(op_handlers._known_calls) == 1
     dropping = quantize_model(
         Called(lambda x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.5)), RECIPES["each tensor"]
     )

@@ -282,20 +282,17 @@ def test_bad_states_are_refused():
 
 
 @pytest.mark.parametrize("recipe", ["int4_fp4_2020", "fixed16_2015"])
-def test_the_trainers_checkpoints_hold_it_once_and_those_of_before_still_load(recipe):
+def test_the_trainers_checkpoints_hold_it_once(recipe):
     def run():
         return tasks.get("mlp").trainer(recipes.get(recipe), 0, batch=16)
 
-    first, second, third = run(), run(), run()
+    first, second = run(), run()
     first.run(3, progress=False)
     state = through_file(first.state_dict())
     assert "quantizers" not in state
-    of_before = copy.deepcopy(state) | {"quantizers": quantizer_state(first.model)}
-    del of_before["model"]._metadata
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         second.load_state_dict(state)
-        third.load_state_dict(of_before)
         loaded_without_warning(quantize_model(tasks.get("mlp").model(1), recipe), state["model"])
-    losses = [[each.loss for each in trainer.steps(3)] for trainer in (first, second, third)]
-    assert losses[0] == losses[1] == losses[2] and isinstance(first, Trainer)
+    losses = [[each.loss for each in trainer.steps(3)] for trainer in (first, second)]
+    assert losses[0] == losses[1] and isinstance(first, Trainer)

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from lplab import formats as F
-from lplab.arithmetic import reference
+from lplab.arithmetic import reference_sums
 from lplab.quantizers import NVFP4_SIGNS, Hadamard
 from lplab.training import quantize_model, recipes
 from lplab.training.emulation.conversion import emulation_of
@@ -271,10 +271,10 @@ def test_partial_sums_are_promoted_every_128_products():
     y = through_lplab(recipe, x, w, dy)[0]
     rows = recipe.activation.format.quantize(x.numpy()).astype(np.float64)
     tiles = recipe.weight.format.quantize(w.numpy()).astype(np.float64)
-    np.testing.assert_array_equal(y, reference.matmul(rows, tiles.T, PROMOTED))
+    np.testing.assert_array_equal(y, reference_sums.matmul(rows, tiles.T, PROMOTED))
     ones = np.full(4096, 1.0)
     whole = PROMOTED.__class__(PROMOTED.format, rounding="toward_zero")
-    assert reference.dot(ones * 3, ones * 1.1, PROMOTED) > reference.dot(ones * 3, ones * 1.1, whole)
+    assert reference_sums.dot(ones * 3, ones * 1.1, PROMOTED) > reference_sums.dot(ones * 3, ones * 1.1, whole)
 
 
 def test_stochastic_gradients_are_right_on_average_and_differ_from_call_to_call():

@@ -6,7 +6,8 @@ import torch
 
 from lplab import formats
 from lplab.formats import IntFormat, Rounding
-from lplab.formats.paths import grid_kernels, kernel_selection
+from lplab.formats.paths import kernel_selection
+from lplab.formats.threads import MIN_ELEMENTS_TO_SHARE, PIECE
 from lplab.quantizers import Quantizer, Sawb, two_phase
 from lplab.training.emulation import prepared_rounding
 from lplab.training.emulation.quantized_op import QuantizedOp
@@ -60,16 +61,6 @@ def same_bits(one, other):
     return np.array_equal(np.isnan(one), nan) and np.array_equal(one.view(np.int32)[~nan], other.view(np.int32)[~nan])
 
 
-def test_numbers_that_no_cache_holds(monkeypatch):
-    x, format = (
-        torch.randn(3 * grid_kernels.PREFETCH_SIZE + 5, generator=torch.Generator().manual_seed(1)),
-        formats.get("dlfloat16"),
-    )
-    expected = format.quantize(x, "stochastic", seed=7)
-    monkeypatch.setattr(grid_kernels, "MIN_PREFETCH_SIZE", grid_kernels.PREFETCH_SIZE)
-    assert same_bits(prepared_rounding.Prepared(format, Rounding("stochastic"))(x, seed=7), expected)
-
-
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize(("name", "rounding"), [
     ("hfp8_forward", "nearest_even"), ("dlfloat16", "stochastic"), ("radix4_fp4_even", "nearest_away"), ("e2m1", "up"),
@@ -77,7 +68,7 @@ def test_numbers_that_no_cache_holds(monkeypatch):
 def test_large_tensors_are_the_same_at_every_thread_count(name, rounding, threads):
     x, format = (
         torch.randn(
-            prepared_rounding.MIN_ELEMENTS_TO_SHARE + prepared_rounding.BLOCK + 5,
+            MIN_ELEMENTS_TO_SHARE + PIECE + 5,
             generator=torch.Generator().manual_seed(1),
         ),
         formats.get(name),

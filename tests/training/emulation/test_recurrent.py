@@ -222,13 +222,13 @@ def test_the_steps_round_into_memory_that_is_there(recipe, monkeypatch):
     model = quantize_model(nn.LSTM(64, 128, num_layers=2), recipe, first=None, last=None)
     times = iter((30, 30, 30, 12))
     counts: list[int] = []
-    new = QuantizedOp._round
+    new = QuantizedOp.round_by
 
-    def counted(self, role, *more):
+    def counted(self, rounder, role, *more, **named):
         counts[-1] += role in ("activation", "output_gradient_dx", "output_gradient_dw")
-        return new(self, role, *more)
+        return new(self, rounder, role, *more, **named)
 
-    monkeypatch.setattr(QuantizedOp, "_round", counted)
+    monkeypatch.setattr(QuantizedOp, "round_by", counted)
     for time in times:  # the first ones load the loops
         counts.append(0)
         model(torch.randn(time, 16, 64))[0].square().sum().backward()

@@ -9,7 +9,7 @@ from lplab.quantizers import Luq, Sawb
 from lplab.training.emulation import rounders
 from lplab.training.emulation.prepared_rounding import MIN_ELEMENTS_TO_SHARE
 from lplab.training.emulation.quantized_op import QuantizedOp
-from lplab.training.emulation.rounders import rounder_at, rounder_of
+from lplab.training.emulation.rounders import QuantizerRounder, rounder_of
 from lplab.training.recipe.quant_spec import QuantSpec
 from lplab.training.recipe.recipe import LayerRules
 
@@ -81,18 +81,20 @@ def test_rounding_into_memory_has_the_same_bits_and_draws(kind, rule):
 
 @pytest.mark.parametrize("rule", [QuantSpec("e5m2"), QuantSpec(quantizer=Sawb(4)), QuantSpec(quantizer=Luq())])
 def test_what_is_written_at_an_address(rule):
-    at, x = rounder_at(rule), torch.randn(300, 300)
+    rounder, x = rounder_of(rule), torch.randn(300, 300)
     out = torch.empty_like(x)
-    rounder_of(rule)(torch.randn(600, 600), 0, 1.0)
-    assert at is not None and at(x.data_ptr(), out.data_ptr(), x.numel(), 5)
-    assert torch.equal(out, rounder_of(rule)(x, 5, 1.0).values)
-    large = torch.randn(MIN_ELEMENTS_TO_SHARE)  # several threads may share it
-    assert not at(large.data_ptr(), torch.empty_like(large).data_ptr(), large.numel(), 5)
+    rounder(torch.randn(600, 600))
+    assert rounder.round_at(x.data_ptr(), out.data_ptr(), x.numel(), 5)
+    assert torch.equal(out, rounder(x, 5).values) and torch.equal(out, rounder.values(x, 5))
+    large = torch.randn(MIN_ELEMENTS_TO_SHARE)  # several threads may share it; quantizers leave that to their caller
+    out = torch.empty_like(large)
+    assert rounder.round_at(large.data_ptr(), out.data_ptr(), large.numel(), 5) == (rule.quantizer is None)
+    assert rule.quantizer is not None or torch.equal(out, rounder.values(large, 5))
 
 
 def test_zeros_that_have_no_clip():
     quantizer = Sawb(4)
-    rounder = rounders._sawb(quantizer)
+    rounder = rounder_of(QuantSpec(quantizer=quantizer))
     rounder(torch.randn(200, 200), 0, 1.0)  # loads the loop
     shapes = [(size, 3) for size in range(1, rounders.MAX_SHAPES_OF_ZEROS + 3)]
     for shape in (*shapes, *shapes[:2]):
@@ -105,14 +107,14 @@ def test_zeros_that_have_no_clip():
 
 def test_zeros_are_rounded_once_for_a_shape(monkeypatch):
     calls: list = []
-    general = rounders._from_quantizer(Sawb(4))
+    general = QuantizerRounder.__call__
 
-    def counted(*arguments):
-        calls.append(arguments)
-        return general(*arguments)
+    def counted(rounder, x, *arguments):
+        calls.append(x.shape)
+        return general(rounder, x, *arguments)
 
-    monkeypatch.setattr(rounders, "_from_quantizer", lambda quantizer: counted)
-    rounder = rounders._sawb(Sawb(4))
+    monkeypatch.setattr(QuantizerRounder, "__call__", counted)
+    rounder = rounder_of.__wrapped__(QuantSpec(quantizer=Sawb(4)))
     for _ in range(5):
-        rounder(torch.zeros(16, 128), 0, 1.0)
-    assert len(calls) == 1
+        rounder(torch.zeros(16, 128))
+    assert calls == [(16, 128)]

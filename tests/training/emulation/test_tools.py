@@ -379,8 +379,10 @@ def export_of_a_format(format):
 
 def compiled_format(format):
     same(torch.compile(lambda x: format.quantize(x) + 1, backend="eager"), lambda x: format.quantize(x) + 1)
-    with pytest.raises(torch._dynamo.exc.Unsupported):
-        torch.compile(lambda x: format.quantize(x), backend="eager", fullgraph=True)(X)
+    for more in ({}, {"rounding": "stochastic", "seed": 3}):  # in one graph with what is around it
+        call = lambda x, more=more: format.quantize(x * 2, **more) + 1  # noqa: E731
+        torch._dynamo.reset()
+        same(torch.compile(call, backend="aot_eager", fullgraph=True), call)
 
 
 def transformed_format(format):

@@ -7,7 +7,7 @@ from lplab import formats as F
 from lplab.arithmetic import Accumulator
 from lplab.quantizers import NVFP4_SIGNS, Amax, Hadamard, Luq, Radix4, Sawb
 from lplab.training import PerLayerGradScale, QuantSpec, recipes
-from lplab.training.recipe.published import DLFLOAT, STOCHASTIC_14
+from lplab.training.recipe.published_8bit import DLFLOAT, STOCHASTIC_14
 from lplab.training.recipe.recipe import CHUNKED, PROMOTED
 from tests.kinds import one_in_three
 

@@ -1,0 +1,318 @@
+"""Which kernel rounds a tensor, and its call.
+
+This module imports Triton and torch, so other modules import it inside the functions that need it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+from torch import Tensor
+
+from lplab.formats import counter_rng
+from lplab.formats.gpu import compiler
+from lplab.formats.inputs import checked_axis
+from lplab.formats.paths import array_kernels, block_rounding, rules, table_rules
+from lplab.formats.rounding import MIN_FRACTION, Rounding
+from lplab.formats.rounding_spec import BlockSpec, Grid, RoundingSpec, Table
+
+BLOCK = 1024  # numbers of a program
+MAX_ENCODED_BITS = 10  # of the fraction: codes are looked up by the upper bits, at most 2^19 of them
+STRETCH = 2**30  # numbers of a launch: their indices fit 32 bits
+
+
+def quantize(
+    spec: RoundingSpec, rounding: Rounding, x: Tensor, out: Tensor, seed: int = 0, axis: int | None = None
+) -> bool:
+    """Round a contiguous tensor of any float type into another of its shape, or in place; False where no kernel serves.
+
+    Args:
+        spec, rounding: how.
+        x, out: on a device that :func:`lplab.formats.gpu.serves`.
+        seed: of random bits, which are numbered as :meth:`lplab.formats.Format.quantize` does.
+        axis: along which the blocks of a ``BlockSpec`` lie; None is the last one.
+
+    Raises:
+        ValueError: x has no such axis.
+    """
+    if not isinstance(spec, BlockSpec):
+        return round_elements(spec, rounding, x, out, seed)
+    axis = checked_axis(x, axis)
+    length, inner = (x.shape[axis], math.prod(x.shape[axis + 1 :])) if x.ndim else (1, 1)
+    return round_blocks(spec, rounding, x, out, seed, length, inner)
+
+
+def round_elements(spec: Grid | Table, rounding: Rounding, x: Tensor, out: Tensor, seed: int) -> bool:
+    """Round a contiguous tensor of any float type into another; False where no kernel serves."""
+    chosen = _elementwise(spec, rounding, x.dtype, x.device)
+    if chosen is None:
+        return False
+    kernel, constants = chosen
+    x, out = x.reshape(-1), out.reshape(-1)
+    for start in range(0, x.numel(), STRETCH):
+        count, keys = min(STRETCH, x.numel() - start), _keys(rounding, seed, start // 2**32)
+        arguments = x[start:], out[start:], count, constants, _signed(start % 2**32), *keys
+        launch(kernel, -(-count // BLOCK), *arguments, BLOCK=BLOCK)
+    return True
+
+
+def round_twice(
+    specs: tuple[Table, Table], rounding: Rounding, x: Tensor, first: Tensor, second: Tensor
+) -> float | None:
+    """Round float32 to two tables in one pass; the largest magnitude, or NaN. None where no kernel serves.
+
+    Args:
+        specs, rounding: how; not stochastic.
+        x, first, second: of one order of memory, less than 2^31 numbers.
+    """
+    found = _twice(*specs, rounding, x.device)
+    if found is None or x.numel() >= 2**31:
+        return None
+    kernel, *constants = found
+    largest = x.new_zeros(1, dtype=torch.int32)
+    launch(kernel, -(-x.numel() // BLOCK), x, first, second, x.numel(), *constants, largest, BLOCK=BLOCK)
+    return float(largest.view(torch.float32))
+
+
+@lru_cache(maxsize=64)
+def _twice(first: Table, second: Table, rounding: Rounding, device: torch.device) -> tuple[Any, Tensor, Tensor] | None:
+    found, more_found = _table_rule(first, rounding), _table_rule(second, rounding)
+    if found is None or more_found is None:
+        return None
+    (flags, constants), (more_flags, more_constants) = found, more_found
+    again = compiler.namespace("float32", **more_flags)["applied"]
+    kernel = compiler.namespace("float32", **flags, applied_again=again)["two_roundings"]
+    return kernel, on_device(constants, "float32", device), on_device(more_constants, "float32", device)
+
+
+def encode(fmt: Any, x: Tensor, rounding: Rounding, seed: int) -> tuple[Tensor, int] | None:
+    """The codes of a contiguous tensor, and how many numbers have none; None where no kernel serves.
+
+    Args:
+        fmt: a format; it has ``rounding_spec``, ``codes_of``, ``bits`` and ``has_nan``.
+        x: of any float type, on a device that :func:`lplab.formats.gpu.serves`.
+        rounding, seed: how.
+    """
+    found = _encoded(fmt, rounding, x.dtype, x.device)
+    if found is None:
+        return None
+    kernel, constants, codes = found
+    dtype = torch.uint8 if fmt.bits <= 8 else torch.int32
+    out, unknown = x.new_empty(x.shape, dtype=dtype), x.new_zeros(1, dtype=torch.int32)
+    flat, flat_out = x.reshape(-1), out.reshape(-1)
+    for start in range(0, x.numel(), STRETCH):
+        count, keys = min(STRETCH, x.numel() - start), _keys(rounding, seed, start // 2**32)
+        more = constants, codes, unknown, _signed(start % 2**32), *keys
+        launch(kernel, -(-count // BLOCK), flat[start:], flat_out[start:], count, *more, BLOCK=BLOCK)
+    return out, 0 if fmt.has_nan else int(unknown)
+
+
+def decode(fmt: Any, codes: Tensor) -> Tensor:
+    """The float64 values of a contiguous tensor of codes: integers of 0 … 2**bits − 1."""
+    kernel, values = compiler.namespace("float32")["decoded"], _values(fmt, codes.device)
+    out = torch.empty(codes.shape, dtype=values.dtype, device=codes.device)
+    flat, flat_out = codes.reshape(-1), out.reshape(-1)
+    for start in range(0, flat.numel(), STRETCH):
+        count = min(STRETCH, flat.numel() - start)
+        launch(kernel, -(-count // BLOCK), flat[start:], flat_out[start:], count, values, BLOCK=BLOCK)
+    return out
+
+
+@lru_cache(maxsize=64)
+def _values(fmt: Any, device: torch.device) -> Tensor:
+    return torch.from_numpy(fmt.values_of(np.arange(2**fmt.bits, dtype=np.int64))).to(device)
+
+
+def round_blocks(
+    spec: BlockSpec, rounding: Rounding, x: Tensor, out: Tensor, seed: int, length: int, inner: int
+) -> bool:
+    """Round blocks along the middle axis of contiguous [outer, length, inner] numbers; False where no kernel serves."""
+    found = _blocks(spec, rounding, x.dtype, x.device)
+    if inner == 1 and length % spec.size == 0:
+        length = spec.size  # blocks that follow one another are rows: Triton leaves out divisions by 1
+    per_row = -(-length // spec.size)
+    blocks = x.numel() // max(length, 1) * per_row
+    if found is None or max(blocks, length) >= 2**31:
+        return False
+    if not blocks:
+        return True
+    names, constants, scale_constants = found
+    width = triton.next_power_of_2(spec.size)
+    height = max(BLOCK // width, 1)
+    programs, shape = -(-blocks // height), {"BLOCKS": height, "WIDTH": width}
+    layout, keys = (blocks, length, inner, per_row), _keys(rounding, seed)
+    if spec.scale is None:
+        launch(names["power_of_two_blocks"], programs, x, out, *layout, constants, scale_constants, *keys, **shape)
+        return True
+    amax = np.float32(0)
+    if spec.tensor_scale:
+        largest = torch.zeros(1, dtype=torch.int32, device=x.device)
+        kernel = compiler.namespace("float32", SIZE=spec.size)["largest_of_blocks"]
+        launch(kernel, programs, x, largest, *layout, **shape)
+        amax = largest.view(torch.float32).cpu().numpy()[0]
+    tensor_scale = block_rounding.tensor_scale_of(amax, spec)
+    scales = np.array([block_rounding.scale_per_element(tensor_scale, spec), tensor_scale[1]], np.float32)
+    tensor_scales = torch.from_numpy(scales.view(np.int32)).to(x.device)
+    arguments = x, out, *layout, constants, scale_constants, tensor_scales, *keys
+    launch(names["rounded_scale_blocks"], programs, *arguments, **shape)
+    return True
+
+
+def launch(
+    kernel: Any, programs: int | tuple[int, ...], *arguments: Any, fuses: bool = False, **constants: Any
+) -> None:
+    """Run a kernel on the device of its first argument.
+
+    Args:
+        kernel: of :func:`lplab.formats.gpu.compiler.namespace`.
+        programs: how many, along up to three axes.
+        arguments: of the kernel.
+        fuses: whether a product may be fused with the addition that follows, where no rounding lies in between.
+        constants: arguments that are known when the kernel is compiled.
+    """
+    with torch.cuda.device_of(arguments[0]):
+        grid = programs if isinstance(programs, tuple) else (programs,)
+        kernel[grid](*arguments, **constants, enable_fp_fusion=fuses)
+
+
+def _keys(rounding: Rounding, seed: int, stretch: int = 0) -> tuple[int, int]:
+    key_1, key_2 = counter_rng.keys(seed, stretch) if rounding.is_stochastic else (0, 0)
+    return _signed(key_1), _signed(key_2)
+
+
+def _signed(word: int) -> int:
+    """The int32 with these 32 bits."""
+    return word - 2**32 if word >= 2**31 else word
+
+
+@lru_cache(maxsize=1024)
+def _elementwise(
+    spec: Grid | Table, rounding: Rounding, dtype: torch.dtype, device: torch.device
+) -> tuple[Any, Tensor] | None:
+    """The kernel that rounds numbers one by one, and its constants on the device."""
+    if isinstance(spec, Table):
+        found = None if dtype == torch.float64 or rounding.is_stochastic else _table_rule(spec, rounding)
+        real = "float32"
+    else:
+        real, found = _grid_rule(spec, rounding, dtype)
+    if found is None:
+        return None
+    flags, constants = found
+    return compiler.namespace(real, **flags)["elementwise"], on_device(constants, real, device)
+
+
+def _grid_rule(spec: Grid, rounding: Rounding, dtype: torch.dtype) -> tuple[str, tuple[dict[str, Any], list] | None]:
+    """The word, and how it is rounded to a grid: flags and constants."""
+    real = "float64" if dtype == torch.float64 else "float32"
+    rule = rules.grid_rule(replace(spec, step=1.0), rounding, real)
+    if rule is None and real == "float32" and spec.step == 1:
+        real = "float64"
+        rule = rules.grid_rule(spec, rounding, real)
+    if rule is None:
+        return real, None
+    word, bits = rules.FLOAT_LAYOUTS[real], rule.random_bits
+    after = word.pattern(spec.step), word.pattern(MIN_FRACTION), 32 - bits, 2**bits - 1
+    flags = {"WORD": rule.word, "AFTER": len(rule.constants), "DRAWS": bits > 0, "STEP": spec.step != 1}
+    return real, (dict(rule.flags) | flags, [*rule.constants, *after])
+
+
+def _table_rule(spec: Table, rounding: Rounding) -> tuple[dict[str, Any], Any] | None:
+    """How float32 is rounded to a table: flags and constants."""
+    rule = table_rules.table_rule(spec, rounding)
+    if rule is not None:
+        flags, constants = {"WORD": rule.word, "DRAWS": False, "STEP": False, "AFTER": 0}, rule.constants
+        if rule.word == "compared":  # thresholds that no magnitude reaches make all tables as long as the longest
+            flags["COMPARISONS"], (negative_zero, steps) = table_rules.MAX_COMPARISONS, constants
+            fill = table_rules.MAX_COMPARISONS - len(steps) // 2
+            constants = (negative_zero, *steps, *[2**31 - 1, 0] * fill)
+        return flags, constants
+    found = _lookup(spec, rounding)
+    return None if found is None else (found[0], found[1].reshape(-1))
+
+
+def _lookup(spec: Table, rounding: Rounding) -> tuple[dict[str, Any], np.ndarray] | None:
+    """The flags of a lookup, and int64 [entries, 3]: the threshold of the lower bits, the patterns on both sides."""
+    found = table_rules.lookup_arguments(spec, rounding)
+    if found is None:
+        return None
+    low_bits, cuts, results = found
+    entries = np.column_stack([cuts.astype(np.int64), results.reshape(-1, 2)])
+    return {"DRAWS": False, "STEP": False, "AFTER": 0, "WORD": "lookup", "LOW_BITS": int(low_bits)}, entries
+
+
+@lru_cache(maxsize=1024)
+def _blocks(
+    spec: BlockSpec, rounding: Rounding, dtype: torch.dtype, device: torch.device
+) -> tuple[dict[str, Any], Tensor, Tensor] | None:
+    """The kernels that round blocks, by name, and the constants of elements and of scales on the device."""
+    real, element = _grid_rule(spec.element, rounding, torch.float32 if spec.scale is not None else dtype)
+    if element is None:
+        return None
+    flags, constants = element
+    if spec.scale is None:
+        wide = compiler.namespace("float64")
+        more = {f"wide_{name}": wide[name] for name in ("as_real", "as_bits", "block_exponent")}
+        scale_constants: Any = rules.scale_constants(spec, rules.FLOAT_LAYOUTS["float64"])
+        scale_real = "float64"
+    else:
+        _, scale = _grid_rule(spec.scale, Rounding(), torch.float32)
+        if scale is None:
+            return None
+        more = {"rounded_as_scale": compiler.namespace("float32", **scale[0])["rounded"], "SCALE_AFTER": len(scale[1])}
+        word = rules.FLOAT_LAYOUTS["float32"]
+        scale_constants, scale_real = [*scale[1], word.pattern(spec.scale.highest)], "float32"
+    names = compiler.namespace(real, **flags, **more, SIZE=spec.size)
+    return names, on_device(constants, real, device), on_device(scale_constants, scale_real, device)
+
+
+@lru_cache(maxsize=256)
+def _encoded(
+    fmt: Any, rounding: Rounding, dtype: torch.dtype, device: torch.device
+) -> tuple[Any, Tensor, Tensor] | None:
+    """The kernel that encodes, its constants, and the codes of values by the upper bits of float32."""
+    spec = fmt.rounding_spec
+    if isinstance(spec, Table):
+        found = None if dtype == torch.float64 or rounding.is_stochastic else _lookup(spec, rounding)
+        if found is None:
+            return None
+        flags, entries = found
+        low_bits = flags["LOW_BITS"]
+        upper = np.arange(2 ** (32 - low_bits), dtype=np.int64) << low_bits
+        for column, lower in ((1, 0), (2, np.minimum(entries[:, 0], 2**low_bits - 1))):
+            patterns = (upper + lower).astype(np.uint32).view(np.float32)
+            values = array_kernels.quantize(np, array_kernels.widen(np, patterns), spec, rounding)
+            entries[:, column] = _codes_or_none(fmt, values)
+        kernel = compiler.namespace("float32", **flags, CODES=False, DROPPED=0, COUNTS_UNKNOWN=not fmt.has_nan)[
+            "encoded"
+        ]
+        constants = on_device(entries.reshape(-1), "float32", device)
+        return kernel, constants, constants
+    kept = max(spec.mantissa_bits, 1)  # with no bit of the fraction NaN would be infinity
+    rounds = spec.step == 1 and kept <= MAX_ENCODED_BITS and rules.grid_rule(spec, rounding, "float32") is not None
+    real, rule = _grid_rule(spec, rounding, dtype)
+    if rule is None or not rounds:
+        return None
+    dropped = 23 - kept
+    patterns = (np.arange(2 ** (32 - dropped), dtype=np.uint32) << np.uint32(dropped)).view(np.float32)
+    codes = _codes_or_none(fmt, array_kernels.widen(np, patterns))
+    names = compiler.namespace(real, **rule[0], CODES=True, DROPPED=dropped, COUNTS_UNKNOWN=not fmt.has_nan)
+    return names["encoded"], on_device(rule[1], real, device), on_device(codes, "float32", device)
+
+
+def _codes_or_none(fmt: Any, values: np.ndarray) -> np.ndarray:
+    """The codes of float64 values; −1 for NaN that has none, any code for what is no value of the format."""
+    with np.errstate(all="ignore"):
+        codes = fmt.codes_of(values)
+    return codes if fmt.has_nan else np.where(np.isnan(values), -1, codes)
+
+
+def on_device(constants: Any, real: str, device: torch.device) -> Tensor:
+    """Integers of the width of a word, on a device."""
+    integers = np.array(constants, np.int64).astype(rules.FLOAT_LAYOUTS[real].integer)
+    return torch.from_numpy(integers).to(device)
