@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lplab.exercises.grading.cells import CHECK_LINE, Cell
+from lplab.exercises.grading.notebook_cells import CHECK_LINE, Cell
 from lplab.exercises.grading.slicing import CellPosition, Definitions, SlicedAnswer
 from lplab.exercises.grading.written_recipes import written_recipes
 from lplab.exercises.isolation.answers import Answer

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from lplab.exercises.grading.cells import Cell
 from lplab.exercises.grading.effects import (
     ANYTHING,
     QUIET,
@@ -30,6 +29,7 @@ from lplab.exercises.grading.effects import (
     star_names,
     walk_now,
 )
+from lplab.exercises.grading.notebook_cells import Cell
 from lplab.exercises.isolation.answers import Answer
 
 CellPosition = tuple[int, int]  # number of the cell, place of the statement in it

@@ -15,9 +15,9 @@ from datetime import datetime
 from pathlib import Path, PurePath
 from typing import Any
 
-from lplab.exercises.grading.cells import CHECK_LINE, cells_of
 from lplab.exercises.grading.collected_answers import CollectedAnswers
 from lplab.exercises.grading.handed_in import READ
+from lplab.exercises.grading.notebook_cells import CHECK_LINE, cells_of
 from lplab.exercises.grading.report_file import ReportError, read_report
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model import exercise_catalogue

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lplab.exercises.capstone.capstone_exercise import as_answer
-from lplab.exercises.grading.cells import Cell
+from lplab.exercises.grading.notebook_cells import Cell
 from lplab.exercises.isolation.answers import Answer
 from lplab.training.recipe.recipe_data import MAX_TEXT
 
@@ -45,7 +45,7 @@ def written_recipes(cells: Sequence[Cell]) -> Iterator[WrittenRecipe]:
 
     Someone who changes a cell below the call and runs the call again means the second.
 
-    >>> from lplab.exercises.grading.cells import read_cell
+    >>> from lplab.exercises.grading.notebook_cells import read_cell
     >>> cells = [read_cell(1, "mine = {'weight': 'nvfp4'}"), read_cell(2, "own_recipe(mine)")]
     >>> cells += [read_cell(3, "mine['weight'] = 'bf16'")]
     >>> [(found.where, found.answer.source) for found in written_recipes(cells)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from lplab import formats as F
 from lplab.exercises.checks.grids import boundary_values, kind, reason
-from lplab.exercises.checks.rules import agrees_at_random, is_monotone, is_odd, stays_on_grid
+from lplab.exercises.checks.rounding_properties import agrees_at_random, is_monotone, is_odd, stays_on_grid
 from lplab.exercises.model.exercise import Example, Exercise, mistake
 from lplab.exercises.model.forms import Number
 
