@@ -79,7 +79,12 @@ class KernelServer:
         assert server.stdin and server.stdout
         server.stdin.write(json.dumps(order) + "\n")
         server.stdin.flush()
-        self.kernel = WarmKernel(int(server.stdout.readline()), connection)
+        process = int(server.stdout.readline())
+        try:
+            self.kernel = WarmKernel(process, connection)
+        except BaseException:  # the server waits for the end of this kernel before it reads the next order
+            psutil.Process(process).kill()
+            raise
         return self.kernel
 
     def open(self) -> subprocess.Popen:
