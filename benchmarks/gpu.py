@@ -143,7 +143,9 @@ def compression() -> Iterator[Candidate]:
     """The choice of 2^26 gradients, against a copy of them."""
     import torch
 
-    from lplab.compression import AdaComp, selection
+    from lplab.compression import AdaComp
+    from lplab.compression.adacomp import adacomp_select
+    from lplab.compression.largest import largest_per_chunk
 
     def made(choose: Callable[[Any, Any], Any]) -> tuple[Work, Work]:
         generator = torch.Generator("cuda").manual_seed(2018)
@@ -153,10 +155,10 @@ def compression() -> Iterator[Candidate]:
         return lambda: choose(residual, gradient), lambda: new.copy_(gradient)
 
     def chunks(residual: Any, gradient: Any) -> Any:
-        return selection.largest_per_chunk(gradient, 500)
+        return largest_per_chunk(gradient, 500)
 
     def bins(residual: Any, gradient: Any) -> Any:
-        return selection.adacomp_select(residual * 4, gradient, AdaComp(bin=500), 500).indices
+        return adacomp_select(residual * 4, gradient, AdaComp(bin=500), 500).indices
 
     yield Candidate("AdaComp, bins of 500", "copy", lambda: made(bins), 4.0)
     yield Candidate("top-1 of chunks of 500", "copy", lambda: made(chunks), 2.0)

@@ -82,7 +82,7 @@ SHARED = (
     "self._scale.bits / sum(self.tile)",
 )
 GAP = (
-    "recordings/ingredients.py",
+    "recordings/ingredient_runs.py",
     "return self.test[chosen].astype(np.float64) - self.test[other]",
     "return self.test[chosen].astype(np.float64) - self.test[other] + 0.01",
 )
