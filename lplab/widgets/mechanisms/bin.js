@@ -25,7 +25,7 @@ export default mechanism({
   draw(stage) {
     const { svg, width, data } = stage;
     const y = scale([-7, 7.75], [BOTTOM, TOP]);
-    const room = 54; // for the handle, beside the bar of its element
+    const room = 86; // for the handle, beside the bar of its element
     const apart = (width - 2 * EDGE - room) / 8;
     const x = (k) => EDGE + (k + 0.5) * apart + (k > data.held ? room : 0);
     const wide = Math.min(26, apart - 14);
@@ -44,10 +44,10 @@ export default mechanism({
       range: () => data.drags,
       value: (now, { drags }) => drags[now.step],
       text: ({ gradient }) => `gradient ${short(gradient[data.held])}`,
-      point: ({ total }) => [x(data.held) + wide / 2 + 33, y(total[data.held])],
+      point: ({ total }) => [x(data.held) + wide / 2 + 48, y(total[data.held])],
       drag: (px, py, now) => (y.inverse(py) - now.owed[data.held]) / data.unit,
       set: (units) => ({ drags: stage.state.drags.map((old, k) => (k === stage.now.step ? units : old)) }),
-      shape: (g) => (label = pill(g, 44, true)),
+      shape: (g) => (label = pill(g, 72, true)),
       page: 4,
     });
     return (now) => {
@@ -56,7 +56,7 @@ export default mechanism({
       set(title, {}, `step ${step + 1}, beat ${beat + 1} of 4: ${BEATS[beat]}`);
       set(rows, {}, ["elements of the bin", "elements of the bin", "✓ passes, – waits", "what each element sends"][beat]);
       label.textContent = signed(gradient[data.held]);
-      set(thread, { d: `M${x(data.held) + wide / 2},${y(total[data.held])}h12` });
+      set(thread, { d: `M${x(data.held) + wide / 2},${y(total[data.held])}h14` });
       const shown = beat > 0;
       for (const each of [threshold, name]) each.style.display = shown ? "" : "none";
       set(threshold, { d: [largest, -largest].map((at) => `M${EDGE},${y(at)}H${width - EDGE}`).join("") });
