@@ -8,22 +8,20 @@ import re
 from typing import Any
 
 import ipywidgets
-from IPython.display import display
 
 from lplab import figures, widgets
 from lplab.exercises import notebook, progress
 from lplab.exercises.checks.verdict import Verdict
 from lplab.exercises.model import exercise_catalogue
 from lplab.exercises.model.exercise import Exercise
-from lplab.widgets.controls import ControlGroup, line, set_text, show_errors
+from lplab.widgets.controls import ControlGroup, display_as_data, line, set_text, show_errors
 
 SIGNS = {"passed": "✓", "failed": "✗", "not yet": "…"}
 
 
 def show(verdict: Verdict) -> None:
     """Display a verdict: a widget where there is a front end, the plain text anywhere else."""
-    view = {"version_major": 2, "version_minor": 0, "model_id": CheckView(verdict).model_id}
-    display({"application/vnd.jupyter.widget-view+json": view, "text/plain": verdict.text}, raw=True)
+    display_as_data(CheckView(verdict), verdict.text)
 
 
 class CheckView(ipywidgets.VBox):

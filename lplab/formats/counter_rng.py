@@ -87,9 +87,9 @@ def random_bits(xp: Any, key: tuple[int, int], first: int, count: int, bits: int
     where = {} if device is None else {"device": device}
     h = xp.arange(first, first + count, dtype=xp.int64, **where)
     h = _as_int32(xp, h + key[0])
-    h = (h ^ _shift(h, 16)) * _signed(MULTIPLY_1)
-    h = (h ^ _shift(h, 15)) + _signed(key[1])
-    h = h * _signed(MULTIPLY_2)
+    h = (h ^ _shift(h, 16)) * signed(MULTIPLY_1)
+    h = (h ^ _shift(h, 15)) + signed(key[1])
+    h = h * signed(MULTIPLY_2)
     return _shift(h ^ _shift(h, 16), 32 - bits)
 
 
@@ -98,8 +98,12 @@ def _shift(words: Any, by: int) -> Any:
     return (words >> by) & ((1 << (32 - by)) - 1)
 
 
-def _signed(word: int) -> int:
-    """The int32 with these 32 bits."""
+def signed(word: int) -> int:
+    """The int32 with these 32 bits.
+
+    >>> signed(0xFFFFFFFF), signed(1)
+    (-1, 1)
+    """
     return word - 2**32 if word >= 2**31 else word
 
 

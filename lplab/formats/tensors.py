@@ -183,10 +183,14 @@ def by_loop(ready: Any, x: torch.Tensor, seed: int, scale: float | None = None) 
     if ready.is_stochastic:
         x = x.contiguous()
     out = torch.empty_like(x)
-    if not x.is_contiguous() and x.stride() != out.stride():
-        x = torch.empty_like(out).copy_(x)
+    x = in_order(x, out)
     ready.round_at(x.data_ptr(), out.data_ptr(), x.numel(), seed, scale)
     return out
+
+
+def in_order(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """The numbers of x in the order of memory in which those of ``out = empty_like(x)`` lie."""
+    return x if x.is_contiguous() or x.stride() == out.stride() else torch.empty_like(out).copy_(x)
 
 
 def _quantize(ready: Any, x: torch.Tensor, seed: int, out: torch.Tensor | None, axis: int | None) -> torch.Tensor:

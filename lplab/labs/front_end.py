@@ -14,11 +14,11 @@ from pathlib import Path
 
 import ipywidgets
 from IPython import get_ipython
-from IPython.display import display
+
+from lplab.widgets.controls import display_as_data
 
 DRIVE = Path("/content/drive/MyDrive")  # where Colab mounts a student's drive
 KAGGLE = Path("/kaggle/working")  # what Kaggle keeps with a saved version of the notebook
-WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 def prepare() -> str:
@@ -36,7 +36,9 @@ def prepare() -> str:
         importlib.import_module("google.colab.output").enable_custom_widget_manager()
         shell = get_ipython()
         if shell is not None:
-            shell.display_formatter.ipython_display_formatter.for_type(ipywidgets.Widget, show_as_data)
+            shell.display_formatter.ipython_display_formatter.for_type(
+                ipywidgets.Widget, lambda widget: display_as_data(widget, repr(widget))
+            )
         if "LPLAB_PROGRESS" in os.environ:
             return ""
         if DRIVE.is_dir():
@@ -53,12 +55,6 @@ def prepare() -> str:
 def on_colab() -> bool:
     """Whether this kernel runs in Colab."""
     return "google.colab" in sys.modules or "COLAB_RELEASE_TAG" in os.environ
-
-
-def show_as_data(widget: ipywidgets.Widget) -> None:
-    """Show a widget as display data: Colab gives other outputs no widget manager."""
-    view = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
-    display({WIDGET_VIEW: view, "text/plain": repr(widget)}, raw=True)
 
 
 def _keep_in(folder: Path) -> str:

@@ -36,15 +36,12 @@ from .mechanisms import Mechanism, MechanismView, mechanism
 from .prediction import GuessOutcome, Prediction
 from .veil import Veil
 
-ExplorerState, ResidueExplorer, live_residues = FormatState, ResidualExplorer, live_adacomp  # their earlier names
-
 __all__ = [
     "BillExplorer",
     "BitPanel",
     "ClipExplorer",
     "ClusterExplorer",
     "EdgeExplorer",
-    "ExplorerState",
     "FormatExplorer",
     "FormatState",
     "FourBitExplorer",
@@ -62,7 +59,6 @@ __all__ = [
     "Prediction",
     "RangeExplorer",
     "ResidualExplorer",
-    "ResidueExplorer",
     "RooflineExplorer",
     "ScaleExplorer",
     "SumExplorer",
@@ -72,7 +68,6 @@ __all__ = [
     "live_branch",
     "live_clips",
     "live_learners",
-    "live_residues",
     "live_trainers",
     "live_training",
     "mechanism",

@@ -9,8 +9,10 @@ from typing import Any
 import anywidget
 import ipywidgets
 import traitlets
+from IPython.display import display
 
 _STATIC = Path(__file__).parent / "static"
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 def script(name: str) -> str:
@@ -46,6 +48,16 @@ class ControlGroup(anywidget.AnyWidget):
     def copy(self, text: str) -> None:
         """Put text on the browser's clipboard."""
         self.clipboard = {"text": text, "count": self.clipboard.get("count", 0) + 1}
+
+
+def display_as_data(widget: ipywidgets.Widget, text: str) -> None:
+    """Show a widget as display data, in every version of ipywidgets; ``text`` is shown where there is no front end.
+
+    >>> display_as_data(line("a line"), "a line")
+    {...'text/plain': 'a line'}
+    """
+    view = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
+    display({WIDGET_VIEW: view, "text/plain": text}, raw=True)
 
 
 def line(text: str = "", *classes: str) -> ipywidgets.HTML:

@@ -12,10 +12,10 @@ from lplab.exercises.lab12.training_bill import GPT3, training_bill
 from lplab.exercises.model import exercise_catalogue
 from lplab.hardware import footprint, multiplier, operation_costs
 from lplab.hardware.footprint import gemm_joules, runs
-from lplab.widgets.explorers import bill_state, edge_state
+from lplab.widgets.explorers import bill_explorer, edge_explorer
 from tests.exercises.in_process import judge_here as judge
 
-ARRAYS = dataclasses.replace(bill_state.JOBS["ResNet-50, 64 chips"], waiting=0.56)
+ARRAYS = dataclasses.replace(bill_explorer.JOBS["ResNet-50, 64 chips"], waiting=0.56)
 PACKED = dataclasses.replace(ARRAYS, compression=100)
 
 
@@ -44,7 +44,7 @@ def test_what_the_lab_says_of_bits_and_bytes():
 
 
 def test_four_bits_change_nothing_on_a_v100():
-    job = bill_state.JOBS["GPT-3, 10,000 V100"]
+    job = bill_explorer.JOBS["GPT-3, 10,000 V100"]
     assert 0.98 < job.step("int4_fp4_2020").joules / job.step("fp16_mixed").joules < 1
 
 
@@ -72,28 +72,28 @@ def test_the_solutions_are_the_librarys():
 
 
 def test_what_the_lab_says_of_phones():
-    small, large = (edge_state.rounds(edge_state.EdgeState(network=name)) for name in edge_state.NETWORKS)
+    small, large = (edge_explorer.rounds(edge_explorer.EdgeState(network=name)) for name in edge_explorer.NETWORKS)
     for found, radio in ((small, 0.87), (large, 0.27)):
         plain = found["32 bits"]
         assert 1 - plain.compute_joules / plain.joules == pytest.approx(radio, abs=0.005)
     sparse = small["FP8, 1 % up"]
     assert sparse.down_joules > 5 * sparse.up_joules  # the down-link is what is left
-    ratio = large[edge_state.CENTRE].compute_joules / large["32 bits"].compute_joules
+    ratio = large[edge_explorer.CENTRE].compute_joules / large["32 bits"].compute_joules
     assert round(100 * ratio) == 45
     assert 0.72 < large["FP8, 1 % up"].joules / large["32 bits"].joules < 0.77  # a quarter is saved
 
 
 def test_computing_becomes_as_dear_as_the_radio_after_two_epochs():
     """The question can be answered with ResNet-18 and LTE, which its text names, and not with the small network."""
-    small, large = edge_state.NETWORKS
+    small, large = edge_explorer.NETWORKS
     share = {
-        (name, epochs): edge_state.rounds(edge_state.EdgeState(network=name, epochs=epochs))["32 bits"]
+        (name, epochs): edge_explorer.rounds(edge_explorer.EdgeState(network=name, epochs=epochs))["32 bits"]
         for name in (small, large)
-        for epochs in (1, 2, edge_state.EPOCHS[1])
+        for epochs in (1, 2, edge_explorer.EPOCHS[1])
     }
     half = {key: found.compute_joules / found.joules for key, found in share.items()}
     assert half[large, 1] < 0.4 and half[large, 2] == pytest.approx(0.5, abs=0.03)
-    assert half[small, edge_state.EPOCHS[1]] < 0.4
+    assert half[small, edge_explorer.EPOCHS[1]] < 0.4
 
 
 def test_place_and_precision():

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from lplab.claims.framework.badge import badge_text
 from lplab.claims.framework.claim import Claim
-from lplab.claims.framework.results import CheckResult
+from lplab.claims.framework.results import UNDECIDED, CheckResult
 from lplab.claims.framework.store import Stored
 
 SHOWN, NOT_SHOWN, UNTESTABLE, INCOMPLETE = "shown", "not shown", "not testable in miniature", "not measured"
-IN_PART, NOT_SURE = "shown in part", "undecided"
+IN_PART, NOT_SURE = "shown in part", UNDECIDED
 OF_THE_UNIT = "shown for the unit, not for a training"
 FORESEEN = "not shown, and the paper says why"
 HOLDS, DOES_NOT, UNIT_ONLY = "holds here", "does not show here", "holds for the unit only"

@@ -68,8 +68,7 @@ def write_edition(
         notebook = json.loads(path.read_text("utf-8"))
         day = due.get(path.name[:2])
         title = sign(notebook, instructor, day)
-        text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
-        (folder / "labs" / path.name).write_text(text, encoding="utf-8", newline="")
+        write_notebook(folder / "labs" / path.name, notebook)
         lines.append(f"- [{title}](labs/{path.name})" + (f", to be handed in by {day.isoformat()}" if day else ""))
     text = README.format(
         title="Labs on low-precision deep learning", who=instructor or "From your instructor", labs="\n".join(lines)
@@ -115,6 +114,11 @@ def lab_files(folder: Path, labs: Sequence[str], due: Mapping[str, date]) -> lis
     if not notebooks:
         raise ValueError("an edition is made from a checkout of lplab, with its folder labs")
     return notebooks
+
+
+def write_notebook(path: Path, notebook: dict) -> None:
+    """Write a notebook as Jupyter does."""
+    path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="")
 
 
 def sign(notebook: dict, instructor: str, day: date | None) -> str:

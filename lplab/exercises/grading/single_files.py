@@ -13,7 +13,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from lplab.exercises.grading.release import lab_files, sign
+from lplab.exercises.grading.release import lab_files, sign, write_notebook
 
 RUN_ALL = "Run → Run All Cells"  # JupyterLab's words, which the first cell of each lab has
 MENUS = {"colab": "Runtime → Run all", "kaggle": "Run → Run All"}
@@ -69,8 +69,7 @@ def write_single_files(
         notebook = alone(json.loads(path.read_text("utf-8")), service, site.rstrip("/"), requirement)
         sign(notebook, instructor, (due or {}).get(path.name[:2]))
         target = folder / path.name
-        text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
-        target.write_text(text, encoding="utf-8", newline="")
+        write_notebook(target, notebook)
         written.append(target)
     return written
 

@@ -1,7 +1,7 @@
 """Rounding on a GPU: the word functions of :mod:`lplab.formats.words`, compiled by Triton, in one pass over memory.
 
 ``names`` and ``compiler`` bind word functions to Triton, ``shells`` has the kernels, which know memory alone, and
-``launch`` chooses a kernel and runs it. Triton is imported with the first tensor on a GPU. Where Triton is not
+``dispatch`` chooses a kernel and runs it. Triton is imported with the first tensor on a GPU. Where Triton is not
 installed, or ``LPLAB_NO_TRITON=1`` was set at the import, PyTorch's own operations compute the same bits.
 """
 

@@ -57,7 +57,7 @@ def round_elements(spec: Grid | Table, rounding: Rounding, x: Tensor, out: Tenso
     x, out = x.reshape(-1), out.reshape(-1)
     for start in range(0, x.numel(), STRETCH):
         count, keys = min(STRETCH, x.numel() - start), _keys(rounding, seed, start // 2**32)
-        arguments = x[start:], out[start:], count, constants, _signed(start % 2**32), *keys
+        arguments = x[start:], out[start:], count, constants, counter_rng.signed(start % 2**32), *keys
         launch(kernel, -(-count // BLOCK), *arguments, BLOCK=BLOCK)
     return True
 
@@ -108,7 +108,7 @@ def encode(fmt: Any, x: Tensor, rounding: Rounding, seed: int) -> tuple[Tensor, 
     flat, flat_out = x.reshape(-1), out.reshape(-1)
     for start in range(0, x.numel(), STRETCH):
         count, keys = min(STRETCH, x.numel() - start), _keys(rounding, seed, start // 2**32)
-        more = constants, codes, unknown, _signed(start % 2**32), *keys
+        more = constants, codes, unknown, counter_rng.signed(start % 2**32), *keys
         launch(kernel, -(-count // BLOCK), flat[start:], flat_out[start:], count, *more, BLOCK=BLOCK)
     return out, 0 if fmt.has_nan else int(unknown)
 
@@ -183,12 +183,7 @@ def launch(
 
 def _keys(rounding: Rounding, seed: int, stretch: int = 0) -> tuple[int, int]:
     key_1, key_2 = counter_rng.keys(seed, stretch) if rounding.is_stochastic else (0, 0)
-    return _signed(key_1), _signed(key_2)
-
-
-def _signed(word: int) -> int:
-    """The int32 with these 32 bits."""
-    return word - 2**32 if word >= 2**31 else word
+    return counter_rng.signed(key_1), counter_rng.signed(key_2)
 
 
 @lru_cache(maxsize=1024)

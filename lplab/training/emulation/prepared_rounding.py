@@ -106,7 +106,7 @@ class DualRounding:
         if not is_ready or (count >= MIN_ELEMENTS_TO_SHARE and torch.get_num_threads() > 1):
             return None
         first, second = into or (torch.empty_like(x), torch.empty_like(x))
-        x = _in_order(x, first)
+        x = tensors.in_order(x, first)
         largest = _two_powers()(x.data_ptr(), first.data_ptr(), second.data_ptr(), count, *self._powers)
         return first, second, largest
 
@@ -114,7 +114,7 @@ class DualRounding:
         from lplab.formats.gpu import dispatch
 
         first, second = into or (torch.empty_like(x), torch.empty_like(x))
-        largest = dispatch.round_twice(self._specs, self._rounding, _in_order(x, first), first, second)
+        largest = dispatch.round_twice(self._specs, self._rounding, tensors.in_order(x, first), first, second)
         return None if largest is None else (first, second, largest)
 
 
@@ -128,11 +128,6 @@ def _two_powers() -> Callable[..., float]:
 def _fits(x: Tensor) -> bool:
     """Whether a compiled loop can round it, once it is in memory order."""
     return x.dtype == torch.float32 and x.is_cpu and not x.is_neg() and 0 < x.numel() < 2**31
-
-
-def _in_order(x: Tensor, out: Tensor) -> Tensor:
-    """The numbers of x in the order of memory in which those of ``out = empty_like(x)`` lie."""
-    return x if x.is_contiguous() or x.stride() == out.stride() else torch.empty_like(out).copy_(x)
 
 
 def is_plain(x: Tensor) -> bool:

@@ -17,7 +17,8 @@ export default mechanism({
     const owed = step ? first.after : total.map(() => 0);
     const gradient = data.gradients[step].map((units, k) => (k === data.held ? drags[step] : units));
     const all = Object.entries({ owed, gradient, total, boosted, sent, after });
-    return { step, beat: beat % BEATS.length, ...Object.fromEntries(all.map(([name, units]) => [name, units.map((each) => each * data.unit)])) };
+    const numbers = Object.fromEntries(all.map(([name, units]) => [name, units.map((each) => each * data.unit)]));
+    return { step, beat: beat % BEATS.length, largest: Math.max(...numbers.total.map(Math.abs)), ...numbers };
   },
 
   height: () => 314,
@@ -51,8 +52,7 @@ export default mechanism({
       page: 4,
     });
     return (now) => {
-      const { step, beat, gradient, total } = now;
-      const largest = Math.max(...total.map(Math.abs));
+      const { step, beat, gradient, total, largest } = now;
       set(title, {}, `step ${step + 1}, beat ${beat + 1} of 4: ${BEATS[beat]}`);
       set(rows, {}, ["elements of the bin", "elements of the bin", "✓ passes, – waits", "what each element sends"][beat]);
       label.textContent = signed(gradient[data.held]);
@@ -66,10 +66,9 @@ export default mechanism({
   },
 
   tell(now, state, data) {
-    const { step, beat, owed, gradient, total, boosted, sent, after } = now;
+    const { step, beat, owed, gradient, total, boosted, sent, after, largest } = now;
     const k = data.held;
     const own = `<b class="orange">element 5</b>`;
-    const largest = Math.max(...total.map(Math.abs));
     const passing = sent.flatMap((value, place) => (value ? [place + 1] : []));
     const add = (a, b) => `${short(a)} ${b < 0 ? "−" : "+"} ${short(Math.abs(b))}`;
     if (beat === 0) {

@@ -8,7 +8,7 @@ import numpy as np
 
 from lplab import formats as F
 
-from .mechanism import Mechanism
+from .mechanism import Mechanism, fraction_text
 
 EVEN, ODD = F.get("radix4_fp4_even"), F.get("radix4_fp4_odd")
 PARTS = 8  # places in an octave
@@ -48,7 +48,7 @@ def rungs(fmt: F.FloatFormat) -> list[list[Any]]:
     """
     values = np.unique(fmt.codebook())
     values = values[np.isfinite(values) & (values > 0)]
-    return [[float(np.log2(v)), f"{v:g}" if v >= 1 else f"1/{1 / v:g}"] for v in values]
+    return [[float(np.log2(v)), fraction_text(v)] for v in values]
 
 
 MECHANISM = Mechanism(

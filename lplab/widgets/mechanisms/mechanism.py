@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,15 @@ class Mechanism:
             "colours": COLOURS,
             "data": self.data(),
         }
+
+
+def fraction_text(value: float) -> str:
+    """A number that is not negative: below 1 as a fraction.
+
+    >>> fraction_text(36.0), fraction_text(1.125), fraction_text(3 / 512)
+    ('36', '1.125', '3/512')
+    """
+    return f"{value:g}" if value >= 1 or value == 0 else str(Fraction(value))
 
 
 class MechanismView(anywidget.AnyWidget):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from lplab import formats as F
 
-from .mechanism import Mechanism
+from .mechanism import Mechanism, fraction_text
 
 E4M3 = F.get("e4m3fn")
 WITHOUT = F.FloatFormat(4, 3, bias=7, specials="fn", subnormals=False, name="E4M3 without subnormals")
@@ -29,7 +28,7 @@ def data() -> dict[str, Any]:
         "start": START,
         "views": [2.0**k for k in range(CLOSEST, FARTHEST + 1)],
         "numbers": [
-            {"value": value, "text": text(value), "bits": f"{int(E4M3.encode(value)):08b}"} for value in values
+            {"value": value, "text": fraction_text(value), "bits": f"{int(E4M3.encode(value)):08b}"} for value in values
         ],
         "octaves": octaves(),
         "with": rounding(E4M3, values),
@@ -52,8 +51,8 @@ def octaves() -> list[dict[str, Any]]:
         {
             "low": low,
             "high": max(2 * low, smallest),
-            "texts": [text(low), text(max(2 * low, smallest))],
-            "step": text(step * max(low, smallest) / smallest),
+            "texts": [fraction_text(low), fraction_text(max(2 * low, smallest))],
+            "step": fraction_text(step * max(low, smallest) / smallest),
             "subnormal": low == 0,
         }
         for low in lows
@@ -75,15 +74,6 @@ def rounding(fmt: F.FloatFormat, values: list[float]) -> dict[str, Any]:
         is_up = fmt.quantize(middle.view(np.float64)) == own[1:]
         stays, rises = np.where(is_up, stays, middle), np.where(is_up, middle, rises)
     return {"places": [values.index(value) for value in own], "borders": rises.view(np.float64).tolist()}
-
-
-def text(value: float) -> str:
-    """A number as a whole number or a fraction.
-
-    >>> text(36.0), text(1.125), text(3 / 512)
-    ('36', '1.125', '3/512')
-    """
-    return f"{value:g}" if value >= 1 or value == 0 else str(Fraction(value))
 
 
 MECHANISM = Mechanism(

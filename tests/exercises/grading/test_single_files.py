@@ -13,6 +13,7 @@ import pytest
 from lplab import cli
 from lplab.exercises.grading.single_files import alone, write_single_files
 from lplab.labs import front_end
+from lplab.widgets.controls import WIDGET_VIEW
 
 LABS = Path(__file__).parents[3] / "labs"
 SITE = "https://example.org/lplab"
@@ -109,5 +110,5 @@ def test_each_widget_is_display_data_in_colab(tmp_path):
     env = {"PYTHONPATH": f"{tmp_path}:{LABS.parent}", "LPLAB_PROGRESS": str(tmp_path / "progress.json")}
     subprocess.run([sys.executable, "-c", run, str(file)], check=True, timeout=400, env=os.environ | env)
     outputs = [output for cell in nbformat.read(file, as_version=4).cells for output in cell.get("outputs", ())]
-    kinds = [output.output_type for output in outputs if front_end.WIDGET_VIEW in output.get("data", {})]
+    kinds = [output.output_type for output in outputs if WIDGET_VIEW in output.get("data", {})]
     assert kinds and set(kinds) == {"display_data"}
