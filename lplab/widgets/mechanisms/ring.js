@@ -20,7 +20,7 @@ export default mechanism({
     const { svg, width, data } = stage;
     const [cx, cy] = [width / 2, HEIGHT / 2];
     const outer = [Math.min(width / 2 - 44, 290), cy - BOX / 2 - 16];
-    const inner = [outer[0] - 70, outer[1] - 46];
+    const inner = [outer[0] - 64, outer[1] - 46];
     const at = (radii, turns) => {
       const angle = 2 * Math.PI * (turns - 0.25); // device 0 stands at the top, the others follow clockwise
       return [cx + radii[0] * Math.cos(angle), cy + radii[1] * Math.sin(angle)];
@@ -55,7 +55,7 @@ export default mechanism({
         return step + ahead - devices * Math.round(ahead / devices); // the nearest way round
       },
       set: (step) => ({ step }),
-      shape: (g) => (label = pill(g, 52)),
+      shape: (g) => (label = pill(g, 44)),
       page: 4,
     });
     return (now) => {
