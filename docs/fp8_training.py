@@ -7,19 +7,20 @@ loss dy [batch, out] they are
     gradient of the input        dx = dy W      sums over the outputs, and goes on to the layer below
     gradient of the weight       dW = dyᵀ x     sums over the batch, and goes to the optimizer
 
-Almost all time of a training is spent in these three, so their factors are what has to become small. Hybrid FP8 gives
+Almost all time of a training is spent in these three, so their factors are what must get fewer bits. Hybrid FP8 gives
 each factor the format that it needs:
 
     x and W     1-4-3: one sign bit, 4 of exponent, 3 of fraction. They spread over few powers of two.
     dy          1-5-2: gradients spread over many powers of two, so a bit goes from fraction to exponent.
 
 Each factor is rounded once: y is computed from rounded x and W, and dx and dW use the same rounded x and W again, with
-a dy that is rounded once for both. Four more things make it train:
+a dy that is rounded once for both. Five more things make it train:
 
-    sums        The adder of the chip is narrow, too: 1-6-9, DLFloat. A long sum in 9 bits of fraction stops growing,
-                because what is added is soon smaller than half a step. So 64 products are added in one register, and
-                the sums of such chunks in another one (Wang et al. 2018).
+    sums        The adder of the chip is narrow, too: 1-6-9 (16 bits, called DLFloat). A long sum in 9 bits of fraction
+                stops growing, because what is added is soon smaller than half a step. So 64 products are added in one
+                register, and the sums of such chunks in another one (Wang et al. 2018).
     ends        The first and the last layer have factors in 1-6-9.
+    the rest    Biases are added, and the loss and the gradients of biases computed, in float32.
     update      Weights and momentum are kept in 1-6-9. An update is often smaller than half a step of the weight and
                 nearest rounding would lose it each time; stochastic rounding keeps it on average.
     loss scale  The loss is multiplied by a power of two before the backward pass and the gradients are divided by it,
@@ -43,7 +44,10 @@ FP16_169 = (9, -31, 2.0**-31 * (1 + 2.0**-9), 2.0**33 * (1 - 2.0**-9), float("in
 
 
 def round_to(x, fmt, ties="even", seed=None):
-    """The nearest numbers of a format; with a seed one of the two nearest ones by chance, the closer one more often."""
+    """The nearest numbers of a format; with a seed one of the two nearest ones by chance, the closer one more often.
+
+    A tie goes to the even neighbour (FP8) or away from 0 (1-6-9).
+    """
     fraction_bits, lowest, smallest, largest, beyond = fmt
     size = x.abs().double()  # in float64 each of the following steps is exact
     exponent = torch.frexp(size).exponent.clamp(min=lowest + 1) - 1  # 2^exponent <= size < 2^(exponent + 1)

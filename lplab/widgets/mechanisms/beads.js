@@ -74,7 +74,7 @@ export default mechanism({
     };
   },
 
-  tell({ format, update, step, master, copy, alone, above, next, end }) {
+  tell({ format, update, step, master, copy, alone, above, next, end }, state, data) {
     const plus = `<b class="orange">${show(update)}</b>`;
     if (end) {
       return `After ${step} ${step === 1 ? "update" : "updates"} of ${plus} the master copy is <b class="green">${show(master)}</b>, and the weight without one is ` +
@@ -82,7 +82,7 @@ export default mechanism({
     }
     const half = (above - alone) / 2;
     const rounded = next === alone
-      ? `${plus} is less than half a step of ${format} (${show(half)}), so the lower bead <b>falls back to ${show(alone)}</b>.`
+      ? `${plus} is less than half a step of ${format} (${show(half)}), so the lower bead <b>falls back to ${show(alone)}</b>.${data.updates[1] * data.unit < half ? " No update on this ruler is large enough." : ""}`
       : `${plus} is more than half a step of ${format} (${show(half)}), so the lower bead jumps a <b>whole step</b>, ${(2 * half / update).toFixed(1)} times the update.`;
     if (!step) return `${rounded} The master copy adds all updates up.`;
     const done = `After ${step} ${step === 1 ? "update" : "updates"}: the master copy is <b class="green">${show(master)}</b>, its 16-bit copy <b class="blue">${show(copy)}</b>, ` +

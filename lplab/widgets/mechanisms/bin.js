@@ -1,7 +1,7 @@
-// Lab 09: one bin of AdaComp in four beats. Bars are what the learner owes; who reaches the threshold with H is sent.
+// Lab 09: one bin of AdaComp in four beats. Bars are what is owed; an element whose |H| reaches the threshold is sent.
 
 const [TOP, BOTTOM, EDGE] = [30, 262, 22]; // of the bars
-const BEATS = ["add the gradient", "find the largest", "who passes?", "what stays"];
+const BEATS = ["add the gradient", "find the largest", "which elements pass?", "what stays"];
 
 const signed = (value) => (value > 0 ? `+${short(value)}` : short(value));
 const list = (names) => (names.length < 2 ? names.join() : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
@@ -72,7 +72,7 @@ export default mechanism({
     const passing = sent.flatMap((value, place) => (value ? [place + 1] : []));
     const add = (a, b) => `${short(a)} ${b < 0 ? "−" : "+"} ${short(Math.abs(b))}`;
     if (beat === 0) {
-      const debt = step ? "Each learner still owes the residual r (blue)." : "Nothing is owed yet, so the residual r is 0.";
+      const debt = step ? "Each element still owes its residual r (blue)." : "Nothing is owed yet, so the residual r is 0.";
       return `${debt} The gradient g of this step is added: G = r + g. For ${own} this is ${add(owed[k], gradient[k])} = <b>${short(total[k])}</b>.`;
     }
     if (beat === 1) {
@@ -80,13 +80,13 @@ export default mechanism({
       return `The largest |G| of the bin is <b>${short(largest)}</b>, in element ${list(where)}. It is the threshold of this bin, above and below 0.`;
     }
     if (beat === 2) {
-      const how = `The gradient is added once more: H = G + g. Who reaches the threshold with H passes. For ${own}, H is ${add(total[k], gradient[k])} = <b>${short(boosted[k])}</b>`;
+      const how = `The gradient is added once more: H = G + g. An element passes if |H| reaches the threshold. For ${own}, H is ${add(total[k], gradient[k])} = <b>${short(boosted[k])}</b>`;
       if (sent[k]) return `${how}, and it passes${Math.abs(total[k]) < largest ? " although its G is smaller, because it is <b>growing</b>" : ""}.`;
       if (total[k] === 0) return `${how}. But its G is 0, so it has nothing to send.`;
       return `${how}. ${gradient[k] * total[k] < 0 ? "Its gradient points against G: it is <b>on its way down</b>, and waits" : "It does not reach the threshold, and waits"}.`;
     }
     const rest = `For ${own}, ${sent[k] ? add(total[k], -sent[k]) : `${short(total[k])} − 0`} = <b>${short(after[k])}</b> stays as the new residual.`;
-    if (!passing.length) return `Nobody passes, so <b>the bin sends nothing</b>. ${rest} It is added to the next gradient.`;
+    if (!passing.length) return `No element passes, so <b>the bin sends nothing</b>. ${rest} It is added to the next gradient.`;
     return `${passing.length > 1 ? "Elements" : "Element"} ${list(passing)} ${passing.length > 1 ? "send" : "sends"} ${short(largest)} with the sign of G, ` +
       `and the others send nothing. ${rest}${Math.abs(sent[k]) > Math.abs(total[k]) ? " It has sent too much, and the next gradients make up for it." : ""}`;
   },
@@ -95,7 +95,7 @@ export default mechanism({
     stage.steps((by, now, { beat }) => {
       const next = beat + by;
       return next < 0 || next >= 2 * BEATS.length ? undefined : { beat: next };
-    }, { pause: 1600 });
+    }, { forth: "Next beat", pause: 1600 });
   },
 });
 

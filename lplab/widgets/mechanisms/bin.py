@@ -64,7 +64,8 @@ def in_units(values: Any) -> list[int]:
 MECHANISM = Mechanism(
     name="bin",
     title="One bin of AdaComp, beat by beat",
-    todo="Press *Step* twice to see who passes. Then drag the *orange: gradient of element 5* down, until it waits.",
+    todo="Press *Next beat* twice to see which elements pass. "
+    "Then drag the *orange: gradient of element 5* down, until it waits.",
     alt="A bin of eight elements, drawn as bars on one scale. In four beats the gradient is added to what is owed, the "
     "largest sum is found, elements pass or wait, and the rest stays. The gradient of element 5 can be changed.",
     data=data,

@@ -81,9 +81,9 @@ export default mechanism({
   },
 
   tell({ clip, bits, rounding, clipping, total, beyond, isBest }) {
-    const both = `The rounding error is <b class="blue">${percent(rounding)}</b> and the clipping error <b class="orange">${percent(clipping)}</b>, together <b>${percent(total)}</b>.`;
+    const both = `The rounding error is <b class="blue">${percent(rounding)}</b> and the clipping error <b class="orange">${percent(clipping)}</b>, together <b>${percent(total)}</b> of the mean square of the activations.`;
     const cut = beyond ? `${percent(beyond)} of the activations are clipped.` : "No activation is clipped.";
-    const best = isBest ? ` <b>This is the least of all clips</b> with ${bits} bits.` : "";
+    const best = isBest ? ` <b>No clip gives a smaller error</b> with ${bits} bits.` : "";
     return `With ${2 ** bits} levels up to ${short(clip, 3)}: ${cut} ${both}${best}`;
   },
 

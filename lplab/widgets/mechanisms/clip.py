@@ -1,4 +1,4 @@
-"""Lab 04: the largest level is dragged through the histogram of real activations, and two errors change places."""
+"""Lab 04: the largest level is dragged over real activations; one error shrinks while another grows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// Lab 02: weights lie on a grid, and get updates smaller than a step. Nearest never moves; the mean of many coins is right.
+// Lab 02: weights lie on a grid, and get updates smaller than a step. Nearest does not move for less than half a step; the mean of many coins is right.
 
 const [TOP, BOTTOM, LEFT, RIGHT] = [22, 268, 34, 112];
 const LEVELS = 22; // steps of the grid that are drawn
@@ -74,8 +74,8 @@ export default mechanism({
     if (!step) return `Each update is <b class="orange">${update} of a step</b>. Nothing has been added yet.`;
     const stays = nearest ? `Rounded to nearest, each update becomes a whole step, and the weight is at <b>${nearest}</b>.`
       : "Rounded to nearest, each update is lost, and the weight <b>has not moved</b>.";
-    return `${step} ${step === 1 ? "update" : "updates"} of <b class="orange">${update} of a step</b> make <b class="green">${sum}</b>. ${stays} ` +
-      `With a coin, ${moved} of 20 weights have moved, and their mean is <b class="blue">${short(mean)}</b>.`;
+    return `${step} ${step === 1 ? "update" : "updates"} of <b class="orange">${update} of a step</b> make <b class="green">${sum}</b> ${sum === "1" ? "step" : "steps"}. ${stays} ` +
+      `With a coin (rounded up or down by chance), ${moved} of 20 weights have moved, and on average they are at <b class="blue">${short(mean)}</b>.`;
   },
 
   controls(stage) {

@@ -1,4 +1,4 @@
-"""Lab 02: weights on a grid get updates smaller than half a step, rounded to nearest and with a coin."""
+"""Lab 02: weights on a grid get small updates, rounded to nearest and with a coin."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ MECHANISM = Mechanism(
     name="coins",
     title="Small updates of weights on a grid",
     todo="Press *Play*. Then drag the *orange: size of the updates* up and down, and play again.",
-    alt="A chart of how far weights move with each of 30 equal updates. A weight that is rounded to nearest stays 0. "
-    "Twenty weights with a coin climb in steps at different times, and their mean follows the true sum.",
+    alt="A chart of how far weights move with each of 30 equal updates. A weight that is rounded to nearest stays at 0 "
+    "while an update is at most half a step, and moves a whole step each time when it is larger. Twenty weights with a "
+    "coin climb in steps at different times, and their mean follows the true sum.",
     data=data,
 )

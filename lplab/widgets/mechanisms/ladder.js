@@ -81,7 +81,7 @@ export default mechanism({
     const product = errors[0] * errors[1];
     const opposite = product < 0 ? "The two errors <b>partly cancel</b>" : product ? "Here both are off in the same direction" : "One of them is exact";
     const all = tried.length < 24 ? "" : ` Over all sizes, one phase is off by ${Math.round(100 * average.one)}\u00a0% on average, and the mean by <b>${Math.round(100 * average.both)}\u00a0%</b>.`;
-    return `The even phase makes <b class="blue">${even}</b> of ${short(size, 3)} (${percent(errors[0])}), and the odd phase <b>${odd}</b> (${percent(errors[1])}). ` +
+    return `The even phase rounds ${short(size, 3)} to <b class="blue">${even}</b> (${percent(errors[0])}), and the odd phase to <b>${odd}</b> (${percent(errors[1])}). ` +
       `${opposite}, and their mean is ${short(mean, 3)} (<b class="green">${percent(errors[2])}</b>).${all}`;
   },
 });

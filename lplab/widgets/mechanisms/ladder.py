@@ -54,7 +54,8 @@ def rungs(fmt: F.FloatFormat) -> list[list[Any]]:
 MECHANISM = Mechanism(
     name="ladder",
     title="A gradient on two ladders of powers of four",
-    todo="Drag the *orange: gradient* from one rung to the next, and watch the errors of both phases.",
+    todo="Drag the *orange: gradient* from one rung to the next, "
+    "and watch the errors of both ladders (the even and the odd *phase*).",
     alt="Two ladders of powers of four, one shifted by a factor of two. A gradient can be moved along them, and each "
     "phase takes it to a rung of its own. Below stand both errors and the error of their mean.",
     data=data,

@@ -79,7 +79,7 @@ def rounding(fmt: F.FloatFormat, values: list[float]) -> dict[str, Any]:
 MECHANISM = Mechanism(
     name="octaves",
     title="A value on the number line of E4M3",
-    todo="Drag the *orange: orange number*. Then come closer to 0, step by step, and watch the bits.",
+    todo="Drag the *orange: orange number*. Then press *Closer to 0* several times, and watch the bits.",
     alt="A number line with the numbers of E4M3 as ticks, in bands of octaves. An orange number can be moved along it, "
     "and the eight bits of the nearest tick are shown above.",
     data=data,

@@ -9,6 +9,8 @@ const percent = (share) => (share && share < 0.001 ? "<0.1\u00a0%" : `${share < 
 /** The window that a row has: its own, or that of all. */
 const found = (data, { exponent, top }) => data.windows[exponent - data.exponents[0]][top - data.tops[0]];
 
+const FIT = "<b>All three rows fit:</b> each loses at most 1\u00a0%.";
+
 export default mechanism({
   start: (data) => ({ exponent: data.start[0], top: data.start[1], own: null }),
 
@@ -102,11 +104,11 @@ export default mechanism({
   tell({ windows, rows }) {
     const { exponent, low, high, error } = windows.at(-1);
     const gone = rows.filter(({ zero, saturated }) => zero + saturated > 0.01).map(({ name, zero, saturated }) => `${percent(zero + saturated)} of the ${name}`);
-    const what = gone.length ? `It loses <b>${gone.join(" and ")}</b>.` : "<b>All three rows fit.</b>";
+    const what = gone.length ? `It loses <b>${gone.join(" and ")}</b>.` : FIT;
     const head = windows.length > 1 ? `The gradient has a window of its own, 1-${exponent}-${7 - exponent}.` : `1-${exponent}-${7 - exponent}:`;
     const start = windows.length > 1 ? `${head} It reaches over` : `With ${exponent} exponent bits the window reaches over`;
     return `${start} <b class="blue">${Math.round(high - low)} octaves</b>, and with ${7 - exponent} mantissa bits rounding is off by at most <b class="blue">${percent(error)}</b>. ` +
-      (windows.length > 1 ? (gone.length ? `Together they lose <b>${gone.join(" and ")}</b>.` : "<b>All three rows fit.</b>") : what);
+      (windows.length > 1 ? (gone.length ? `Both windows together lose <b>${gone.join(" and ")}</b>.` : FIT) : what);
   },
 
   controls(stage) {

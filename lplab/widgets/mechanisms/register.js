@@ -71,13 +71,13 @@ export default mechanism({
     if (end) {
       const tried = Object.keys(state.tried).length;
       const lost = total === added ? "<b>Nothing is lost.</b>" : `<b>${added - total} are lost.</b>`;
-      const more = tried < 3 ? " Drag the <b class=\"orange\">chunk</b> longer, and see what the total becomes." : "";
+      const more = tried < 3 ? " Make the <b class=\"orange\">chunk</b> longer, and see what the total becomes." : "";
       return `All ${added} ones are added${chunk === 1 ? ", one by one" : ` in chunks of ${chunk}`}, and the total is ` +
         `<b class="blue">${total}</b>. ${lost}${more}`;
     }
     const name = chunk === 1 ? "The register" : inTotal ? "The total" : "The register of the chunk";
     const holds = `${name} holds <b class="blue">${from}</b>. Adding <b class="orange">${addend}</b> gives ${from + addend}`;
-    if (to === from + addend) return `${holds}, and it has this number.`;
+    if (to === from + addend) return `${holds}, a number that it can hold.`;
     const stays = to === from ? `so it <b>stays at ${from}</b>` : `so it becomes <b>${to}</b>`;
     if (to === from && from + addend < above) {
       const where = 2 * addend === above - from ? "exactly half of a step" : "less than half of a step";

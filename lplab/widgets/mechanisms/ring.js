@@ -86,7 +86,7 @@ export default mechanism({
     }
     const where = `has met ${grown} of ${devices} gradients`;
     if (step < devices - 1) {
-      return `After ${step} ${step === 1 ? "step" : "steps"} ${part.replace("The", "the")} ${where}. At each device the part of that device is added to it. All parts walk at once, so no link waits.`;
+      return `After ${step} ${step === 1 ? "step" : "steps"} ${part.replace("The", "the")} ${where}. At each device the part of that device is added to it. All parts walk at once, so no connection is idle.`;
     }
     if (step === devices - 1 && step !== last) {
       return `${part} is complete: it holds the sum of all ${devices} gradients. So is one part on every device. Now the complete parts walk on.`;

@@ -48,7 +48,7 @@ def ring(devices: int) -> dict[str, Any]:
 MECHANISM = Mechanism(
     name="ring",
     title="Parts of a gradient on their way round a ring of devices",
-    todo="Drag the *orange: orange part* round the ring, nearly twice. Then take more devices.",
+    todo="Drag the *orange: orange part* round the ring, as far as it goes. Then press *More devices*.",
     alt="Devices in a ring. Each holds its gradient, cut into as many parts as there are devices. At every step each "
     "part moves on to the next device, and a number says how many gradients are added up in it.",
     data=data,

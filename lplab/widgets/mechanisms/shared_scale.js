@@ -93,7 +93,7 @@ export default mechanism({
         `What is up to a quarter of this scale becomes 0. ${lost}${clip}`;
     }
     return `Left of the cut the scale is <b class="blue">${fraction(scales[0])}</b>, right of it <b class="blue">${fraction(scales[1])}</b>. ${lost} ` +
-      `Two scales of 8 bits make ${bits} bits a number, one makes 5.${clip}`;
+      `With two scales of 8 bits a number costs ${bits} bits, with one it costs 5.${clip}`;
   },
 
   controls(stage) {

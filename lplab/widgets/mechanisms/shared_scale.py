@@ -54,7 +54,8 @@ def blocks(cut: int, rule: str) -> list[dict[str, list[float]]]:
 MECHANISM = Mechanism(
     name="shared_scale",
     title="Eight numbers that share a scale",
-    todo="Drag the *orange: large number* up and down. Then drag the scissors, to give the numbers two scales.",
+    todo="Drag the *orange: large number* up and down. "
+    "Then drag *✂ no cut* to the right, to give the numbers two scales.",
     alt="Eight bars over the ruler of E2M1, whose marks are multiples of a scale. The tallest bar can be moved. The "
     "taller it is, the wider is the ruler, and short bars become 0. A cut gives each side a ruler of its own.",
     data=data,

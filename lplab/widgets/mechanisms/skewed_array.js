@@ -115,11 +115,11 @@ export default mechanism({
       const more = m === 4 && n === 4
         ? "Filling and emptying takes most of the time. Now drag the result down to 5 rows."
         : cycles > full.cycles
-          ? `A result of 4 × 4 takes ${full.cycles} and uses ${percent(full.busy)}.`
+          ? `A result of 4 × 4 takes ${full.cycles} cycles and keeps ${percent(full.busy)} of the cells busy.`
           : "A smaller result takes as long as one of 4 × 4.";
-      return `The result of ${result} sums took <b>${cycles} cycles</b> in ${folds.length} ${folds.length > 1 ? "folds" : "fold"}. Over all cycles <b>${percent(busy)}</b> of the cells multiplied. ${more}`;
+      return `The result of ${result} sums took <b>${cycles} cycles</b> in ${folds.length} ${folds.length > 1 ? "parts (<i>folds</i>)" : "part (a <i>fold</i>)"}. Over all cycles <b>${percent(busy)}</b> of the cells multiplied. ${more}`;
     }
-    const works = `Cycle ${cycle + 1} of ${cycles}: <b class="blue">${counts[cycle]} of 16</b> cells multiply, ${percent(share)} of them so far.`;
+    const works = `Cycle ${cycle + 1} of ${cycles}: <b class="blue">${counts[cycle]} of 16</b> cells multiply. On average over the cycles so far: ${percent(share)}.`;
     if (rows < 4 || columns < 4) {
       const left = rows < 4 && columns < 4 ? "rows and columns" : rows < 4 ? "rows" : "columns";
       return `${works} ${fold ? `Fold ${fold + 1} of ${folds.length}` : `The result of ${result}`} has only ${rows} × ${columns} sums, so some ${left} of cells have nothing to do. It takes as long as a full one.`;

@@ -70,12 +70,12 @@ export default mechanism({
       const waits = after.map((row) => Math.max(...row.map(Math.abs)));
       const most = waits.indexOf(Math.max(...waits));
       const place = after[most].findIndex((value) => Math.abs(value) === waits[most]);
-      return `What was sent is gone, and the rest stays as the residual of each learner. Most of all waits with learner ${most + 1}, ` +
-        `in element ${place + 1}: ${short(after[most][place])}. The next gradient is added to it, so nothing is lost.`;
+      return `What was sent is gone, and the rest stays as the residual of each learner. The largest residual is that ` +
+        `of element ${place + 1} at learner ${most + 1}: ${short(after[most][place])}. The next gradient is added to it, so nothing is lost.`;
     }
-    if (learners === 1) return `With ${number}, its message is the sum, and ${holds}, whoever chooses. Drag the number down.`;
+    if (learners === 1) return `With ${number}, its message is the sum, and ${holds}, whoever chooses. Drag the number downwards, to add learners.`;
     if (choice === "own") {
-      return `Each of ${number} sends its own ${data.sent} largest. ${union.length > data.sent ? "They choose different elements, so" : "They choose the same elements, and"} ` +
+      return `Each of ${number} sends its own ${data.sent} largest elements. ${union.length > data.sent ? "They choose different elements, so" : "They choose the same elements, and"} ` +
         `${holds}. ${learners < 8 ? "With more learners it fills up." : "One leader would leave it at " + counts.leader + "."}`;
     }
     return `Learner ${leader + 1} leads. It chooses its largest element of each half, and all ${number} send their own values at these places. ` +

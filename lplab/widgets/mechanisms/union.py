@@ -53,7 +53,7 @@ def run(choice: str, learners: int) -> list[dict[str, Any]]:
 MECHANISM = Mechanism(
     name="union",
     title="What the sum of all messages holds",
-    todo="Drag the *orange: number of learners* down. Then let *one leader* choose.",
+    todo="Drag the *orange: number of learners* downwards, to add learners. Then let *one leader* choose.",
     alt="A row of 16 elements for each learner, darker where it has more to send, and a mark on each element that it "
     "sends. A row below shows which elements the sum of all messages holds, and two bars count them: with own choices, "
     "and with the choice of one leader.",
