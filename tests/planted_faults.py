@@ -96,8 +96,8 @@ FORMATS = (
     Fault(
         "one_key_twice",
         "lplab/formats/counter_rng.py",
-        "h = (h ^ _shift(h, 15)) + _signed(key[1])",
-        "h = (h ^ _shift(h, 15)) + _signed(key[0])",
+        "h = (h ^ _shift(h, 15)) + signed(key[1])",
+        "h = (h ^ _shift(h, 15)) + signed(key[0])",
         "The random bits of the array path use one half of the seed twice.",
         ("tests/formats/test_stochastic.py", "tests/formats/paths/test_paths.py"),
     ),

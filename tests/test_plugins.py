@@ -118,6 +118,7 @@ def test_one(): pass
 @pytest.mark.parametrize(("first", "again", "argument", "steps"), [
     (0, 0, [], ["start.py test --all", "durations", "ruff", "ruff", "mypy"]),
     (1, 0, [], ["start.py test --all", "durations", "start.py test --all -n0", "ruff", "ruff", "mypy"]),
+    (1, "0 SKIPPED", [], ["start.py test --all", "durations", "start.py test --all -n0"]),
     (1, 1, [], ["start.py test --all", "durations", "start.py test --all -n0"]),
     (1, 5, [], ["start.py test --all", "durations", "start.py test --all -n0"]),
     (2, 0, [], ["start.py test --all", "durations"]),
@@ -126,7 +127,8 @@ def test_one(): pass
 ])  # fmt: skip
 def test_ci_goes_on_only_if_all_that_failed_passes_in_a_second_run(tmp_path, first, again, argument, steps):
     """With programs that only write down how they are called."""
-    second = f'case "$*" in *--last-failed-no-failures=none*) exit {again};; esac'
+    code, *said = str(again).split()
+    second = f'case "$*" in *--last-failed-no-failures=none*) echo "a.py::t {"".join(said)}"; exit {code};; esac'
     programs = {
         "bin/python3": f'echo "${{*%% -v*}}" >> steps\n{second}\nexit {first}',
         ".venv/bin/python": "echo ${2#tests.} >> steps",

@@ -129,13 +129,14 @@ def largest(x: np.ndarray) -> float:
 
 def row_maxima(xp: Any, rows: Any) -> Any:
     """The largest magnitude of each row of [rows, n]: NaN where a row holds NaN, 0 where it is empty."""
+    # Of 0 and −0 the maximum is either, as the processor likes; a magnitude has no sign.
     if rows.shape[1] == 0:
         return rows.sum(1)
     if xp is not np:
         low, high = xp.aminmax(rows, dim=1) if rows.shape[0] > 1 else (end.reshape(1) for end in xp.aminmax(rows))
-        return xp.maximum(high, -low)
+        return abs(xp.maximum(high, -low))
     if rows.dtype == np.float64 or not is_served("largest", rows.size):
-        return np.maximum(rows.max(1), -rows.min(1))
+        return abs(np.maximum(rows.max(1), -rows.min(1)))
     from lplab.formats.paths import numba_kernels
 
     rows, top = np.ascontiguousarray(rows), np.empty(len(rows), np.int32)

@@ -7,9 +7,10 @@ import pytest
 
 from lplab.formats.paths import kernel_selection
 from lplab.quantizers.lanes import LANES, pairwise_sum
-from lplab.quantizers.reductions import MIN_COMPILED_SIZE, clip_backward, clip_mask, largest, moments
+from lplab.quantizers.reductions import MIN_COMPILED_SIZE, clip_backward, clip_mask, largest, moments, row_maxima
 
 pytest.importorskip("numba")
+torch = pytest.importorskip("torch")
 
 
 def numbers(count, seed=0, special=True):
@@ -72,6 +73,14 @@ def test_the_largest_magnitude_of_any_layout(monkeypatch):
     fast, slow = both(monkeypatch, lambda: (largest(x), largest(x.T), largest(-x[:, ::3])))
     assert fast == slow == (np.abs(x).max(), np.abs(x).max(), np.abs(x[:, ::3]).max())
     assert largest(np.zeros((0, 3), np.float32)) == 0
+
+
+@pytest.mark.parametrize("count", [1, 3, 16, 100, MIN_COMPILED_SIZE])
+def test_a_magnitude_of_zero_has_no_sign(monkeypatch, count):
+    for x in (np.zeros(count, np.float32), -np.zeros(count, np.float32), np.resize(np.float32([0, -0.0]), count)):
+        every = [*both(monkeypatch, lambda x=x: row_maxima(np, x[None])), row_maxima(torch, torch.from_numpy(x)[None])]
+        assert not np.signbit(np.array(every)).any()
+        monkeypatch.undo()
 
 
 def test_a_nan_is_the_largest_magnitude(monkeypatch):
