@@ -312,7 +312,7 @@ COMPRESSION = (
     ),
     Fault(
         "topk_too_late_ties",
-        "lplab/compression/largest.py",
+        "lplab/compression/sparse.py",
         "ties = xp.nonzero(magnitudes == limit)[: k - xp.count(above)]",
         "ties = xp.nonzero(magnitudes == limit)[xp.count(above) - k :]",
         "Of equal magnitudes the last ones are sent instead of the first.",

@@ -24,6 +24,7 @@ from lplab.compression.compressor import (
     AllGather,
     Compressor,
     Context,
+    Dense,
     Steps,
     Transfer,
     element_count,
@@ -31,10 +32,9 @@ from lplab.compression.compressor import (
     flat_gradient,
     mean_of_messages,
 )
-from lplab.compression.dense import Dense
-from lplab.compression.largest import largest_per_chunk
 from lplab.compression.layer_info import LayerInfo
 from lplab.compression.layer_state import LayerState
+from lplab.compression.scalecom import largest_per_chunk
 from lplab.compression.wire import adacomp_wire
 
 BIN_BY_KIND = {"convolution": 50}  # elements in a bin; 500 for all other layers
