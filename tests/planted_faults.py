@@ -272,7 +272,7 @@ COMPRESSION = (
     ),
     Fault(
         "adacomp_limit",
-        "lplab/compression/numba_selection.py",
+        "lplab/compression/adacomp_loops.py",
         "hits[j] = abs(np.float32(total[j] + np.float32(extra * g[j]))) >= limit",
         "hits[j] = abs(np.float32(total[j] + np.float32(extra * g[j]))) > limit",
         "Compiled AdaComp counts elements right at the limit of their bin as not sent.",
