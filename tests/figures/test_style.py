@@ -97,8 +97,8 @@ def test_dressed_figures_share_nothing() -> None:
 
 
 def test_dress_is_valid() -> None:
-    layout = go.Layout(style.style_layout(alt="Nothing.", title="Nothing", subtitle="at all", legend=True))
-    assert layout.showlegend and "at all" in layout.title.text
+    layout = go.Layout(style.style_layout(alt="Nothing.", title="Nothing", subtitle="at all"))
+    assert not layout.showlegend and "at all" in layout.title.text
 
 
 @pytest.mark.parametrize(
