@@ -64,11 +64,6 @@ class Precision:
             raise ValueError(f"{self.name}: its products need a rate to run at")
         object.__setattr__(self, "dx_peaks", self.dx_peaks or self.forward_peaks)
 
-    @property
-    def dw_peaks(self) -> tuple[str, ...]:
-        """Peaks of dW's products: those of dx."""
-        return self.dx_peaks
-
 
 _16: dict[str, Any] = {"weight_wire_bits": 16, "gradient_wire_bits": 16}  # what learners send
 _STATE_16: dict[str, Any] = {"master_bits": 16, "optimizer_bits": 16}
