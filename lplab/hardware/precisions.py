@@ -177,7 +177,7 @@ PRECISIONS = MappingProxyType({precision.name: precision for precision in _ALL})
 
 
 def training(name: str | Precision) -> Precision:
-    """As :func:`get`, for a step of training.
+    """The precision that :func:`get` gives, for a step of training.
 
     Raises:
         ValueError: there is none of this name, or it is for inference.

@@ -69,9 +69,8 @@ def scaled_blocks(xp: Any, split: Any, spec: BlockSpec) -> tuple[Any, tuple[Any,
     Blocks with NaN or infinity become NaN.
     """
     if spec.scale is not None:
-        with np.errstate(
-            over="ignore"
-        ):  # NVFP4 is defined on float32: larger numbers become infinity, and their block NaN
+        # NVFP4 is defined on float32: larger numbers become infinity, and their block NaN.
+        with np.errstate(over="ignore"):
             split = array_kernels.cast(xp, split, xp.float32)
         largest = xp.amax(abs(split), -1)
         tensor_scale = tensor_scales(xp, largest, spec)

@@ -150,7 +150,7 @@ class ClientRound:
 
     @property
     def seconds(self) -> Any:
-        """Of one client; a round lasts as long as its slowest."""
+        """Seconds that one client takes; a round lasts as long as its slowest client."""
         return self.compute_seconds + self.down_seconds + self.up_seconds
 
 
