@@ -217,7 +217,7 @@ def chosen(names: Sequence[str]) -> list[Fault]:
 
 
 def as_table(results: Sequence[Found]) -> str:
-    """Markdown: the faults, what they mean, who finds them and the first test that fails; then how many each tier finds.
+    """Markdown: the faults, what they mean, who finds them and the first test that fails; then how many each finds.
 
     >>> print(as_table([]).splitlines()[0])
     | fault | file | what goes wrong | found by |
