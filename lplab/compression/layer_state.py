@@ -1,4 +1,4 @@
-"""The state of a compressor for one layer, such as its residual, with commit and rollback."""
+"""The state of a compressor for one layer, such as its residual (error feedback), with commit and rollback."""
 
 from __future__ import annotations
 
