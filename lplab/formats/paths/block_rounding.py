@@ -1,6 +1,6 @@
 """Rounding numbers that share a scale, as whole-array operations for numpy and torch.
 
-MX (OCP): the E8M0 scale is a power of two that follows from the exponent of the block's largest magnitude; all is exact,
+MX (OCP): the E8M0 scale is a power of two, from the exponent of the block's largest magnitude; everything is exact,
 computed in float64. NVFP4: the block's scale is a rounded E4M3 number under one float32 scale for the tensor;
 the float32 operations are those of NVIDIA's reference quantizer, in its order, because their rounding decides ties.
 """
