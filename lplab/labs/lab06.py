@@ -25,7 +25,7 @@ NAMES = {"hfp8_forward": "1-4-3", "hfp8_backward": "1-5-2", "e4m3fn": "E4M3", "f
 LAYER = "transformer/step1000/blocks.0.attention.qkv"
 GRADIENT = "blocks.0.attention.qkv/gradient"
 MOVED = 22  # a bias at which 1-4-3 holds the gradients
-CLAIM, INFERENCE = "hfp8_2019", "hfp8_2019_inference"
+CLAIM = "hfp8_2019"
 
 
 # ---- the explorer and its questions ----------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def slow_step() -> Any:
 
 
 def fast_step() -> Any:
-    """The same over a link that is ten times as fast."""
+    """The step over a link that is ten times as fast."""
     return figures.device_timeline(_slow(link=FAST))
 
 
@@ -135,7 +135,7 @@ def compressors_table() -> DataTable:
     """Every compressor of the library: what it sends, how messages meet, and its efficiency on V100."""
     names = [name for name in compression.names() if name in SENDS]
     found = {n: [_slow(n, compressor=name) for name in names] for n in (16, 64, 1024)}
-    kinds = ["gathered" if "gather" in step.design.traffic.kinds else "summed" for step in found[16]]
+    kinds = ["gathered" if "all_gather" in step.design.traffic.kinds else "summed" for step in found[16]]
     order = sorted(range(len(names)), key=lambda i: (kinds[i] != "summed", -found[1024][i].efficiency))
     columns: dict[str, Any] = {
         "compressor": [names[i] for i in order],
