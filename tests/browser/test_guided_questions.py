@@ -22,7 +22,8 @@ CASES = [
 ]  # fmt: skip
 
 PLACES = """() => {
-  const seen = selector => [...document.querySelectorAll(selector)].filter(each => each.offsetParent && each.clientHeight);
+  const seen = selector => [...document.querySelectorAll(selector)]
+    .filter(each => each.offsetParent && each.clientHeight);
   const top = document.querySelector('.lp-guided').getBoundingClientRect().top;
   const bottom = each => each.getBoundingClientRect().bottom - top;
   const [figure, ...others] = seen('.lp-one-screen .lp-fig');

@@ -201,6 +201,8 @@ class TrainingExplorer(Explorer):
         for rule, box in self.boxes.items():
             box.value = rule in state.rules
 
+    figure_names: ClassVar = {"errors": "Wrong answers against fraction bits", "losses": "What is lost in one rounding"}
+
     def _figures(self, state: TrainingState) -> dict[str, Any]:
         errors = errors_figure(self.results, state, self._note)
         return {"errors": errors, "losses": losses_figure(self.results, state)}
