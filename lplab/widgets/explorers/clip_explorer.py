@@ -177,13 +177,14 @@ def analyze(name: str) -> TensorAnalysis:
     return TensorAnalysis(np.concatenate([x, -x if name in DISTRIBUTIONS else 0 * x]))
 
 
-def panels(analysis: TensorAnalysis, state: ClipState, heights: Mapping[str, int]) -> dict[str, Any]:
-    """The three panels of a state, with these heights."""
+def panels(analysis: TensorAnalysis, state: ClipState, heights: Mapping[str, int] = HEIGHTS) -> dict[str, Any]:
+    """The three panels of a state, with these heights; the error of one that stands alone has a linear axis."""
     clip, levels, rules = analysis.clip(state), analysis.levels(state.bits), analysis.clip_rules(state.bits)
     what = "|w|" if analysis.signed else "x"
     height, limits = heights["error"], analysis.limits
     histogram = figures.clip_histogram(analysis.magnitudes, clip, levels, what=what, height=heights["histogram"])
-    error = figures.clip_error(analysis.magnitudes, clip, levels, rules, limits=limits, height=height)
+    alone = heights is ALONE
+    error = figures.clip_error(analysis.magnitudes, clip, levels, rules, limits=limits, linear=alone, height=height)
     bits = list(range(BITS[0], BITS[1] + 1))
     here = (state.bits, analysis.error(state))
     last = figures.bits_error(bits, rules, at=here, limits=limits, height=heights["bits"])
@@ -192,7 +193,7 @@ def panels(analysis: TensorAnalysis, state: ClipState, heights: Mapping[str, int
 
 def figure(analysis: TensorAnalysis, state: ClipState) -> Any:
     """The three panels of a state, as one figure."""
-    above, below, last = panels(analysis, state, HEIGHTS).values()
+    above, below, last = panels(analysis, state).values()
     return figures.stacked([above, below], [last])
 
 
