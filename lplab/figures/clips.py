@@ -156,14 +156,16 @@ def clip_error(
         f"{number_text.number(clip, digits=3)}, least {share(least)} at {number_text.number(best, digits=3)}"
         f"{'; ' + each if each else ''}.",
         title=text,
-        subtitle=legend(entry(total, "both"), entry(rounding), entry(clipping)) + _marks_legend(rules),
+        subtitle=legend(entry(total, "both"), entry(rounding), entry(clipping)) + _marks_legend(rules, linear),
         height=height,
     )
 
 
-def _marks_legend(rules: Sequence[ClipRule]) -> str:
-    """What the marks on the curve are; the panel of :func:`~lplab.figures.clip_bits.bits_error` names each symbol."""
+def _marks_legend(rules: Sequence[ClipRule], named: bool) -> str:
+    """What the marks on the curve are; stacked, the panel of :func:`~lplab.figures.clip_bits.bits_error` names them."""
     signs = [f"<span style='color:{c}'>{SIGNS[symbol]}</span>" for c, _, symbol in STYLES[: len(rules)]]
+    if named:
+        return "".join(f"    {sign} {rule.name}" for sign, rule in zip(signs, rules, strict=True))
     return f"    {''.join(signs)} the rules, named below" if rules else ""
 
 
