@@ -203,9 +203,9 @@ def _dense_counts(state: ResidualState) -> str:
 
 QUESTIONS = (
     GuidedQuestion(
-        "This is the dense layer of your guess. The table counts the same messages in several ways: the "
-        "elements that are sent, a whole message that a receiver can decode, and what each of four learners "
-        "sends to the others. How many times smaller is the last, over *all steps*?",
+        "This is the dense layer of your guess. The table counts how many times smaller the same messages are: the elements "
+        "that are sent, a whole message that a receiver can decode, and what each of four learners sends to the others. "
+        "Half of the saving is lost on the way. What takes it away?",
         {},
         _dense_counts,
         lambda state: (lambda c: c.paper > c.payload and 0.45 < c.wire / c.payload < 0.55)(
@@ -213,7 +213,7 @@ QUESTIONS = (
         ),
         controls=("layer", "table"),
         figure="history",
-        guess="times smaller",
+        guess=("the scale and the empty bins", "one message for each other learner"),
     ),
     GuidedQuestion(
         "Choose the layer *convolution*. Move *bin* to 50, and then to 500. How long is the residual with "

@@ -21,7 +21,7 @@ from lplab.widgets.live.fixed_point_training import Runs, live_training, rules_a
 from lplab.widgets.live.live_run import LiveRun
 
 BITS = (4, 18)  # the axis of both figures: it stays where it is whatever the controls do
-HEIGHTS = {"errors": 360, "losses": 260}
+HEIGHTS = {"errors": 360, "losses": 290}
 _LIVE = ("stochastic", "nearest_down", "nearest_even", "nearest_up")
 
 
