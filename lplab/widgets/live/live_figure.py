@@ -43,20 +43,34 @@ class _Bundle(ipywidgets.Widget):
 
     data = traitlets.Bytes(help="Plotly's JavaScript, gzipped.").tag(sync=True)
     parts = traitlets.Unicode((_STATIC / "figure_parts.js").read_text("utf-8")).tag(sync=True)
-    frame = traitlets.Dict().tag(sync=True, **custom_serializers)
+    frame = traitlets.Dict(help="The last changes that were sent.")
 
     def send_frame(self, frame: dict[str, Any]) -> None:
-        """Send the changes of some figures, by key; from any thread."""
-        with _sending:  # a frame that another thread set before this one was sent would be sent twice
-            self.frame = frame
+        """Send the changes of some figures, by key; from any thread.
 
-    def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
-        """Send no old frame to a reloaded page: it gets the current figures."""
-        state = super().get_state(key, drop_defaults)
-        return state | {"frame": {}} if key is None else state
+        A message of its own, no part of the state: a page that is loaded anew gets the figures as they are, and a
+        notebook whose widgets are saved has no places of arrays in a frame that another one has replaced.
+        """
+        buffers: dict[tuple[str | int, ...], memoryview] = {}
+        content = _without_buffers(custom_serializers["to_json"](frame, None), (), buffers)
+        with _sending:
+            self.frame = frame
+            self.send({"frame": content, "places": [list(place) for place in buffers]}, list(buffers.values()))
 
 
 _sending = threading.RLock()
+
+
+def _without_buffers(value: Any, place: tuple[str | int, ...], buffers: dict[tuple[str | int, ...], memoryview]) -> Any:
+    """A message with None for each buffer in it; ``buffers`` receives them by their places."""
+    if isinstance(value, memoryview):
+        buffers[place] = value
+        return None
+    if isinstance(value, dict):
+        return {name: _without_buffers(part, (*place, name), buffers) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_buffers(part, (*place, k), buffers) for k, part in enumerate(value)]
+    return value
 
 
 _the_bundle: _Bundle | None = None

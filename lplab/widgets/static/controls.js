@@ -20,11 +20,11 @@ function keepEnds(group) {
 
 /**
  * Lets what is sticky in a group stick to the top of the notebook, not to that of an output that never scrolls.
- * On a page without a notebook's panel, as Voila's, one of the elements around the group scrolls the page itself.
+ * Only elements of the cell are changed: what scrolls around it is the notebook, or the page itself, as Voila's.
  */
 function freeSticky(group) {
-  const panel = group.closest(".jp-WindowedPanel-outer, .jp-Notebook");
-  for (let el = group.parentElement; panel && el !== panel; el = el.parentElement)
+  const cell = group.closest(".jp-Cell");
+  for (let el = group.parentElement; cell && el !== cell.parentElement; el = el.parentElement)
     if (getComputedStyle(el).overflowY !== "visible") el.classList.add("lp-no-scroll");
 }
 
