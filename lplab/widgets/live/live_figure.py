@@ -148,6 +148,7 @@ class LiveFigure(go.FigureWidget):
     _last_trace_edit_id = traitlets.Integer(0)
     _key = traitlets.Unicode().tag(sync=True)
     _complete = False
+    _cover = ""  # words instead of the title
     _heading = traitlets.Dict(help="Title and subtitle, and the room above the plot; from layout.meta.").tag(sync=True)
     alt = traitlets.Unicode(help="What the figure shows, in words; kept equal to layout.meta['alt'].").tag(sync=True)
 
@@ -201,7 +202,7 @@ class LiveFigure(go.FigureWidget):
         if trace_indexes:
             restyle_data, trace_indexes = self._without_titles(restyle_data, list(trace_indexes))
             message |= {"style_data": restyle_data, "style_traces": trace_indexes}
-        heading = heading_of(self._layout)
+        heading = self._heading_now()
         with self._lock_property(alt=alt, _heading=heading):  # they are sent with the frame
             self.alt, self._heading = alt, heading
         # plotly would lay out the whole figure again for words that it does not draw
@@ -256,7 +257,25 @@ class LiveFigure(go.FigureWidget):
         return state
 
     def _read_meta(self, _layout: Any, meta: Any) -> None:
-        self.alt, self._heading = alt_of(meta), heading_of(self._layout)
+        self.alt, self._heading = alt_of(meta), self._heading_now()
+
+    def cover_title(self, words: str) -> None:
+        """Show these words instead of the title, which may answer a question; "" shows the title again.
+
+        >>> live = LiveFigure(layout={"title": {"text": "It falls"}, "meta": {"title": "It falls"}})
+        >>> live.cover_title("The loss")
+        >>> live._heading["title"], live.layout.meta["title"]
+        ('The loss', 'It falls')
+        """
+        self._cover = words
+        self._heading = self._heading_now()
+
+    def _heading_now(self) -> dict[str, Any]:
+        heading = heading_of(self._layout)
+        if not self._cover or not heading:
+            return heading
+        title = {"title": self._cover}
+        return heading | ({"panels": [each | title for each in heading["panels"]]} if "panels" in heading else title)
 
 
 def _part(name: str) -> str:

@@ -40,6 +40,11 @@ export function nameControls(group) {
     const name = (box.dataset.lpName ??= `lp-radio-${++radioGroups}`); // one name makes them one tab stop
     for (const radio of box.querySelectorAll("input")) radio.name = name;
   }
+  for (const button of group.querySelectorAll(".lp-disclosure")) {
+    const tell = () => button.setAttribute("aria-expanded", button.classList.contains("lp-open"));
+    tell();
+    if (!button.lpWatch) (button.lpWatch = new MutationObserver(tell)).observe(button, { attributeFilter: ["class"] });
+  }
   for (const line of group.querySelectorAll(".lp-live")) line.setAttribute("aria-live", "polite");
 }
 
@@ -85,6 +90,9 @@ export default {
         const tell = () => {
           nameControls(group);
           sayValues(group, model.get("units") ?? {});
+          for (const box of group.querySelectorAll(".lp-guided-controls")) {
+            if (!box.lpWatch) (box.lpWatch = new MutationObserver(tell)).observe(box, { childList: true }); // another question
+          }
         };
         for (const pause of [500, 2000, 8000]) setTimeout(tell, pause); // its members come one by one
         group.addEventListener("focusin", tell);
