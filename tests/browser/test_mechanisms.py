@@ -28,6 +28,7 @@ from lplab.widgets.mechanisms import (
     octaves,
     rectangle,
     register,
+    rotation,
     shared_scale,
     skewed_array,
 )
@@ -197,6 +198,21 @@ def check_skewed_array(now: dict[str, Any], state: dict[str, Any]) -> None:
     assert now["cells"] == expected.tolist()
 
 
+def check_rotation(now: dict[str, Any], state: dict[str, Any]) -> None:
+    matrix, numbers = rotation.turn(now["degrees"]), np.array(rotation.NUMBERS)
+    assert now["degrees"] == rotation.STEP * state["place"] and now["turned"] == pytest.approx(
+        matrix @ numbers, abs=1e-4
+    )
+    end = 6 * now["scale"]
+    assert now["clipped"] == (np.abs(matrix @ numbers) > end).tolist()
+    if not state["coin"]:
+        assert now["rounded"] == pytest.approx(rotation.FORMAT.quantize(matrix @ numbers), abs=1e-4)
+    back = matrix.T @ now["rounded"]
+    assert now["back"] == pytest.approx(back, abs=1e-3)
+    assert now["error"] == pytest.approx(np.linalg.norm(back - numbers) / np.linalg.norm(numbers), abs=1e-3)
+    assert now["left"] == pytest.approx(back @ numbers / (numbers @ numbers), abs=1e-3)
+
+
 CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "beads": check_beads,
     "bin": check_bin,
@@ -208,6 +224,7 @@ CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "rectangle": check_rectangle,
     "register": check_register,
     "ring": check_ring,
+    "rotation": check_rotation,
     "shared_scale": check_shared_scale,
     "union": check_union,
 }

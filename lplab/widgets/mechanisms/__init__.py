@@ -5,11 +5,39 @@ A mechanism is a value (`mechanism.Mechanism`) and a file of JavaScript beside i
 
 from lplab.lookup import lookup
 
-from . import beads, bin, clip, coins, ladder, octaves, rectangle, register, ring, shared_scale, skewed_array, union
+from . import (
+    beads,
+    bin,
+    clip,
+    coins,
+    ladder,
+    octaves,
+    rectangle,
+    register,
+    ring,
+    rotation,
+    shared_scale,
+    skewed_array,
+    union,
+)
 from .mechanism import Mechanism, MechanismView
 
 # in the order of the labs
-_MODULES = (octaves, coins, beads, clip, register, rectangle, ladder, ring, bin, union, skewed_array, shared_scale)
+_MODULES = (
+    octaves,
+    coins,
+    beads,
+    clip,
+    register,
+    rectangle,
+    ladder,
+    ring,
+    bin,
+    union,
+    skewed_array,
+    shared_scale,
+    rotation,
+)
 MECHANISMS = {module.MECHANISM.name: module.MECHANISM for module in _MODULES}
 
 
