@@ -16,7 +16,7 @@ from lplab import arithmetic
 from lplab import formats as F
 from lplab.compression import AdaComp, exchange
 from lplab.exercises.lab08.ring import contributions, ring_messages
-from lplab.hardware import systolic
+from lplab.hardware import footprint, systolic
 from lplab.quantizers import GRADIENT_GRIDS
 from lplab.widgets.mechanisms import (
     MECHANISMS,
@@ -24,6 +24,7 @@ from lplab.widgets.mechanisms import (
     bin,
     clip,
     coins,
+    energy_bill,
     ladder,
     octaves,
     rectangle,
@@ -213,12 +214,24 @@ def check_rotation(now: dict[str, Any], state: dict[str, Any]) -> None:
     assert now["left"] == pytest.approx(back @ numbers / (numbers @ numbers), abs=1e-3)
 
 
+def check_energy_bill(now: dict[str, Any], state: dict[str, Any]) -> None:
+    chip, pue = energy_bill.JOB.step("fp16_mixed"), energy_bill.PUES[state["building"]]
+    power = chip.watts / energy_bill.JOB.devices
+    region = energy_bill.PLACES[state["place"]]
+    whole = footprint.bill(watts=power, hours=state["hours"], devices=state["chips"], pue=pue, region=region)
+    assert [now["kwh"], now["kilograms"], now["pue"]] == pytest.approx([whole.kwh, whole.kilograms, pue])
+    assert sum(now["watts"].values()) == pytest.approx(power * pue * state["chips"])
+    around = chip.network / chip.seconds / energy_bill.JOB.devices + energy_bill.HOST_WATTS
+    assert now["share"] == pytest.approx((power - around) / (power * pue))
+
+
 CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "beads": check_beads,
     "bin": check_bin,
     "skewed_array": check_skewed_array,
     "clip": check_clip,
     "coins": check_coins,
+    "energy_bill": check_energy_bill,
     "ladder": check_ladder,
     "octaves": check_octaves,
     "rectangle": check_rectangle,

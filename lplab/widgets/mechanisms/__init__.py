@@ -10,6 +10,7 @@ from . import (
     bin,
     clip,
     coins,
+    energy_bill,
     ladder,
     octaves,
     rectangle,
@@ -35,6 +36,7 @@ _MODULES = (
     bin,
     union,
     skewed_array,
+    energy_bill,
     shared_scale,
     rotation,
 )

@@ -56,7 +56,7 @@ export default mechanism({
       },
       set: (place) => ({ place }),
       shape: (g) => (label = pill(g, 64)),
-      page: 4,
+      page: 11,
       surface: (px, py) => px < left - 8 && py < DIAL.y + 20,
     });
     return (now) => {
