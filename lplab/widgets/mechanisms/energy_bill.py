@@ -22,7 +22,7 @@ def data() -> dict[str, Any]:
 
     >>> found = data()
     >>> {name: round(each) for name, each in found["watts"].items()}, found["places"][1]
-    ({'computing': 132, 'static': 43, 'machine': 79}, ['France', 56.0])
+    ({'computing': 151, 'static': 43, 'machine': 78}, ['France', 56.0])
     """
     places = [footprint.region(name) for name in PLACES]
     return {
@@ -49,7 +49,7 @@ def watts() -> dict[str, float]:
 MECHANISM = Mechanism(
     name="energy_bill",
     title="One bill as areas: hours, chips, building and grid",
-    todo="Drag the *orange: hours*, the *chips* and the *grid*. Which of them changes the share of the chip?",
+    todo="Drag the *orange: hours*, the *chips* and the *grid*, and look which of them changes the share of the chip.",
     alt="Bands of watts over hours: of computing, of the chip's static energy, of the machine around the chip and of "
     "the building. Their areas are energy. A column beside them has the same parts in kilograms, for one grid.",
     data=data,

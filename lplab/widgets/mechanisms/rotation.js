@@ -89,6 +89,7 @@ export default mechanism({
   },
 
   controls(stage) {
+    stage.steps((by, now, { place }) => (stage.data.places[place + by] ? { place: place + by } : undefined), { pause: 120 });
     stage.button("With a coin", (now, { coin }) => ({ coin: !coin }), { pressed: (now, { coin }) => coin });
   },
 });

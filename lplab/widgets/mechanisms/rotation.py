@@ -57,21 +57,21 @@ def turn(degrees: float) -> np.ndarray:
 
 
 def place(degrees: float, rng: np.random.Generator) -> dict[str, Any]:
-    """What becomes of the eight numbers at one angle, to four digits after the point."""
+    """What becomes of the eight numbers at one angle, to three digits after the point."""
     matrix = turn(degrees)
     turned = matrix @ NUMBERS
     code = FORMAT.encode(turned)
     draws = FORMAT.quantize(np.tile(turned, (DRAWS, 1)), "stochastic", seed=rng)
     rounded = {"nearest": FORMAT.decode(code), "coin": draws.mean(axis=0)}
-    found: dict[str, Any] = {"turned": turned.round(4).tolist(), "scale": float(F.get("e8m0").decode(code.scales)[0])}
+    found: dict[str, Any] = {"turned": turned.round(3).tolist(), "scale": float(F.get("e8m0").decode(code.scales)[0])}
     for name, values in rounded.items():
         back = matrix.T @ values
         error = np.linalg.norm(back - NUMBERS) / np.linalg.norm(NUMBERS)
         found[name] = {
-            "rounded": values.round(4).tolist(),
-            "back": back.round(4).tolist(),
-            "error": round(float(error), 4),
-            "left": round(float(back @ NUMBERS / np.dot(NUMBERS, NUMBERS)), 4),
+            "rounded": values.round(3).tolist(),
+            "back": back.round(3).tolist(),
+            "error": round(float(error), 3),
+            "left": round(float(back @ NUMBERS / np.dot(NUMBERS, NUMBERS)), 3),
         }
     return found
 
@@ -79,7 +79,7 @@ def place(degrees: float, rng: np.random.Generator) -> dict[str, Any]:
 MECHANISM = Mechanism(
     name="rotation",
     title="An outlier that is turned before it is rounded",
-    todo="Drag the *orange: angle* to the left, all the way to 135°. Then press *With a coin*.",
+    todo="Drag the *orange: angle* to the left, all the way to 135°, or press *Play*. Then press *With a coin*.",
     alt="Eight bars, one of them an outlier, over the ruler of FP4. An angle turns pairs of numbers into each other. "
     "The outlier spreads over all eight, and the ruler gets finer. Below are the numbers, rounded and turned back.",
     data=data,
