@@ -24,6 +24,7 @@ from lplab.widgets.mechanisms import (
     bin,
     clip,
     coins,
+    counterexample,
     energy_bill,
     ladder,
     octaves,
@@ -35,6 +36,7 @@ from lplab.widgets.mechanisms import (
 )
 from tests.browser import mechanism_pages
 from tests.kinds import slow
+from tests.widgets.mechanisms.test_counterexample import nearest_of_e2m1
 from tests.widgets.mechanisms.test_skewed_array import simulated as simulated_array
 from tests.widgets.mechanisms.test_union import by_hand as union_by_hand
 
@@ -225,12 +227,22 @@ def check_energy_bill(now: dict[str, Any], state: dict[str, Any]) -> None:
     assert now["share"] == pytest.approx((power - around) / (power * pue))
 
 
+def check_counterexample(now: dict[str, Any], state: dict[str, Any]) -> None:
+    x = state["place"] / counterexample.PARTS
+    assert [now["x"], now["right"], now["yours"]] == [x, nearest_of_e2m1(x), nearest_of_e2m1(x, forgotten=3)]
+    assert now["distance"] == now["yours"] - now["right"]
+    tried = [(each["at"], each["side"]) for each in counterexample.data()["boundary"][: state["tried"]]]
+    wrong = [k for k, each in enumerate(tried) if each in [(2.5, 1), (3, -1), (3, 0), (3, 1), (3.5, -1)]]
+    assert now["wrong"] == len(wrong) and now["smallest"] == (wrong[0] if wrong else None)
+
+
 CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "beads": check_beads,
     "bin": check_bin,
     "skewed_array": check_skewed_array,
     "clip": check_clip,
     "coins": check_coins,
+    "counterexample": check_counterexample,
     "energy_bill": check_energy_bill,
     "ladder": check_ladder,
     "octaves": check_octaves,

@@ -10,6 +10,7 @@ from . import (
     bin,
     clip,
     coins,
+    counterexample,
     energy_bill,
     ladder,
     octaves,
@@ -25,6 +26,7 @@ from .mechanism import Mechanism, MechanismView
 
 # in the order of the labs
 _MODULES = (
+    counterexample,
     octaves,
     coins,
     beads,
