@@ -33,6 +33,7 @@ from lplab.widgets.mechanisms import (
     rotation,
     shared_scale,
     skewed_array,
+    staircase,
 )
 from tests.browser import mechanism_pages
 from tests.kinds import slow
@@ -236,6 +237,18 @@ def check_counterexample(now: dict[str, Any], state: dict[str, Any]) -> None:
     assert now["wrong"] == len(wrong) and now["smallest"] == (wrong[0] if wrong else None)
 
 
+def check_staircase(now: dict[str, Any], state: dict[str, Any]) -> None:
+    w, levels = staircase.STARTS[state["place"]], []
+    for _ in range(state["step"] + 1):
+        y = np.round(3 * w) / 3
+        levels.append(y)
+        before, w = w, w - state["slope"] * staircase.RATE * (y - staircase.TARGET)
+    assert [now["w"], now["y"]] == pytest.approx([before, y], abs=1e-5)
+    assert now["gradient"] == pytest.approx(state["slope"] * (y - staircase.TARGET))
+    late = levels[-staircase.LATE :]
+    assert now["mean"] == (pytest.approx(np.mean(late)) if len(late) == staircase.LATE else None)
+
+
 CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "beads": check_beads,
     "bin": check_bin,
@@ -250,6 +263,7 @@ CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "register": check_register,
     "ring": check_ring,
     "rotation": check_rotation,
+    "staircase": check_staircase,
     "shared_scale": check_shared_scale,
     "union": check_union,
 }

@@ -20,6 +20,7 @@ from . import (
     rotation,
     shared_scale,
     skewed_array,
+    staircase,
     union,
 )
 from .mechanism import Mechanism, MechanismView
@@ -31,6 +32,7 @@ _MODULES = (
     coins,
     beads,
     clip,
+    staircase,
     register,
     rectangle,
     ladder,
