@@ -27,6 +27,7 @@ from lplab.widgets.mechanisms import (
     counterexample,
     energy_bill,
     ladder,
+    loss_scale,
     octaves,
     rectangle,
     register,
@@ -34,11 +35,13 @@ from lplab.widgets.mechanisms import (
     shared_scale,
     skewed_array,
     staircase,
+    stripes,
 )
 from tests.browser import mechanism_pages
 from tests.kinds import slow
 from tests.widgets.mechanisms.test_counterexample import nearest_of_e2m1
 from tests.widgets.mechanisms.test_skewed_array import simulated as simulated_array
+from tests.widgets.mechanisms.test_stripes import block_of
 from tests.widgets.mechanisms.test_union import by_hand as union_by_hand
 
 pytestmark = pytest.mark.browser
@@ -249,6 +252,37 @@ def check_staircase(now: dict[str, Any], state: dict[str, Any]) -> None:
     assert now["mean"] == (pytest.approx(np.mean(late)) if len(late) == staircase.LATE else None)
 
 
+def check_loss_scale(now: dict[str, Any], state: dict[str, Any]) -> None:
+    fmt = loss_scale.FORMATS[state["format"]]
+    scaled = loss_scale.gradients() * 2.0 ** state["scale"]
+    codes = fmt.encode(scaled)
+    values = fmt.decode(codes)
+    zero, infinite = np.sum(values == 0), np.sum(~np.isfinite(values))
+    normal = np.sum(np.isfinite(values) & (values >= fmt.smallest_normal))
+    assert [now["zero"], now["normal"], now["infinite"]] == [zero, normal, infinite]
+    assert now["subnormal"] == len(values) - zero - normal - infinite
+    assert [now["share"], now["over"]] == pytest.approx([zero / len(values), infinite / len(values)])
+    edges = np.array([fmt.smallest_subnormal / 2, fmt.smallest_normal, fmt.max]) / 2.0 ** state["scale"]
+    assert [now["edges"][name] for name in ("zero", "normal", "high")] == pytest.approx(np.log2(edges), abs=0.1)
+
+
+def check_stripes(now: dict[str, Any], state: dict[str, Any]) -> None:
+    axes = {"y": ("to,ti,oi", "xw"), "dx": ("ti,to,oi", "gw"), "dW": ("oi,to,ti", "gx")}[state["product"]]
+    (result, *of_factors), factors = axes[0].split(","), axes[1]
+    sizes = {name[0]: size for name, size in stripes.SIZES.items()}
+    row, column = divmod(now["place"], sizes[result[1]])
+    place = {result[0]: row, result[1]: column}
+    [summed] = set(of_factors[0]) & set(of_factors[1])
+    assert now["factors"] == list(factors) and now["summed"][0] == summed
+    assert now["at"] == {axis: place[axis[0]] for axis in now["axes"]}
+    pairs = set()
+    for k in range(sizes[summed]):
+        cells = [tuple((place | {summed: k})[axis] for axis in each) for each in of_factors]
+        assert now["terms"][k] == [list(cell) for cell in cells]
+        pairs.add(tuple(block_of(cell, state["ways"][name]) for cell, name in zip(cells, factors, strict=True)))
+    assert now["pairs"] == len(pairs) and now["legal"] == (len(pairs) == sizes[summed] // 4)
+
+
 CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "beads": check_beads,
     "bin": check_bin,
@@ -258,12 +292,14 @@ CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "counterexample": check_counterexample,
     "energy_bill": check_energy_bill,
     "ladder": check_ladder,
+    "loss_scale": check_loss_scale,
     "octaves": check_octaves,
     "rectangle": check_rectangle,
     "register": check_register,
     "ring": check_ring,
     "rotation": check_rotation,
     "staircase": check_staircase,
+    "stripes": check_stripes,
     "shared_scale": check_shared_scale,
     "union": check_union,
 }

@@ -13,6 +13,7 @@ from . import (
     counterexample,
     energy_bill,
     ladder,
+    loss_scale,
     octaves,
     rectangle,
     register,
@@ -21,6 +22,7 @@ from . import (
     shared_scale,
     skewed_array,
     staircase,
+    stripes,
     union,
 )
 from .mechanism import Mechanism, MechanismView
@@ -30,6 +32,7 @@ _MODULES = (
     counterexample,
     octaves,
     coins,
+    loss_scale,
     beads,
     clip,
     staircase,
@@ -42,6 +45,7 @@ _MODULES = (
     skewed_array,
     energy_bill,
     shared_scale,
+    stripes,
     rotation,
 )
 MECHANISMS = {module.MECHANISM.name: module.MECHANISM for module in _MODULES}
