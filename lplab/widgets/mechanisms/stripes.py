@@ -55,6 +55,6 @@ MECHANISM = Mechanism(
     title="Blocks that are turned until a sum can use their scales",
     todo="Press *Turn x* or *Turn w*, until few scales meet in the sum. Then drag the *orange: number of the result*.",
     alt="The matrices x, w and g, divided into blocks along their rows or down their columns. The terms of one sum are "
-    "marked in two of them. Buttons turn the blocks. The sentence below counts how many pairs of scales meet in the sum.",
+    "marked in two of them. Buttons turn the blocks. The sentence below counts the pairs of scales in the sum.",
     data=data,
 )
