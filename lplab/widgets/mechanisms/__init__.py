@@ -5,11 +5,49 @@ A mechanism is a value (`mechanism.Mechanism`) and a file of JavaScript beside i
 
 from lplab.lookup import lookup
 
-from . import beads, bin, clip, coins, ladder, octaves, rectangle, register, ring, shared_scale, skewed_array, union
+from . import (
+    beads,
+    bin,
+    clip,
+    coins,
+    counterexample,
+    energy_bill,
+    ladder,
+    loss_scale,
+    octaves,
+    rectangle,
+    register,
+    ring,
+    rotation,
+    shared_scale,
+    skewed_array,
+    staircase,
+    stripes,
+    union,
+)
 from .mechanism import Mechanism, MechanismView
 
 # in the order of the labs
-_MODULES = (octaves, coins, beads, clip, register, rectangle, ladder, ring, bin, union, skewed_array, shared_scale)
+_MODULES = (
+    counterexample,
+    octaves,
+    coins,
+    loss_scale,
+    beads,
+    clip,
+    staircase,
+    register,
+    rectangle,
+    ladder,
+    ring,
+    bin,
+    union,
+    skewed_array,
+    energy_bill,
+    shared_scale,
+    stripes,
+    rotation,
+)
 MECHANISMS = {module.MECHANISM.name: module.MECHANISM for module in _MODULES}
 
 

@@ -108,7 +108,6 @@ export default mechanism({
 
   tell({ m, n, cycle, cycles, busy, fold, folds, counts, share, end }, state, data) {
     const result = `<b class="orange">${m} × ${n}</b>`;
-    const percent = (value) => `${Math.round(100 * value)} %`;
     const [, , rows, columns] = folds[fold];
     if (end) {
       const full = data.sizes["4 4"];
