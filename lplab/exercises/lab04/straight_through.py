@@ -78,11 +78,11 @@ STRAIGHT = Exercise(
     version=1,
     title="A gradient that is defined",
     goal="Goal 1: define a gradient where there is none",
-    minutes=10,
+    minutes=15,
     difficulty=1,
     statement=r"""
-        Activations of few bits are $y=\text{round}(\text{clip}(x, 0, \alpha)/s)\cdot s$ ($s$ is the step between two levels). Here clip sets $x<0$ to 0 and $x>\alpha$ to $\alpha$. `gradient` is the gradient of the loss for `y`, an array like `x`. Write `straight_through(x, gradient, alpha)`, which returns the **defined** gradient for `x`. Only the rounding counts as if it were not there (slope 1). So
-        the gradient passes unchanged where $0\le x<\alpha$, and is 0 elsewhere. (At $x=\alpha$ it is 0, too, because there it belongs to $\alpha$.)
+        Activations of few bits are $y=\text{round}(\text{clip}(x, 0, \alpha)/s)\cdot s$ ($s$ is the step between two levels). Here clip sets $x<0$ to 0 and $x>\alpha$ to $\alpha$. `gradient` is the gradient of the loss for `y`, an array like `x`. Write `straight_through(x, gradient, alpha)`, which returns the **defined** gradient for `x`. The rounding counts as if it were not there. The clip stays as it is.
+        So ask for each element how much $\text{clip}(x, 0, \alpha)$ changes when $x$ grows a little. (That also settles the two corners, $x=0$ and $x=\alpha$.)
     """,
     reference=straight_through,
     form=SameShape(0),
