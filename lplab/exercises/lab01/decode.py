@@ -90,6 +90,7 @@ DECODE = Exercise(
     why=lambda args, expected: CODE_REASONS[kind_of_code(args)],
     mistakes=(
         mistake("every code has a leading 1, also the subnormals", "    if field == 0:\n        return sign * fraction * 2.0 ** (1 - bias)\n", ""),
+        mistake("the formula of the ordinary codes is used for all codes", "    if field == 2**exponent_bits - 1:\n        return math.nan if fraction else sign * math.inf\n    if field == 0:\n        return sign * fraction * 2.0 ** (1 - bias)\n", ""),
         mistake("subnormals have the exponent −bias instead of 1 − bias", "2.0 ** (1 - bias)", "2.0 ** (-bias)"),
         mistake("subnormals are zero", "sign * fraction * 2.0 ** (1 - bias)", "sign * 0.0"),
         mistake("the bias is one too large", "(field - bias)", "(field - bias - 1)"),
