@@ -43,7 +43,7 @@ def sequence_text(values: Any) -> str:
 def differing_parts(yours: Any, expected: Any) -> tuple[str, str]:
     """Two results as text.
 
-    Long sequences begin shortly before the place where they differ first. Of large tables it is the row with this place,
+    Long sequences begin shortly before the place where they differ first. Of large tables it is the row of this place,
     of several tables the one with it.
 
     >>> differing_parts(range(10), [0, 1, 2, 3, 4, 5, 6, 8, 8, 9])
