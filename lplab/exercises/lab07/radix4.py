@@ -139,7 +139,7 @@ RADIX4 = Exercise(
 
             def radix4(x):
                 sizes = np.array([0, *4.0 ** np.arange(-3, 4)])
-                return np.copysign(sizes[abs(sizes - abs(np.clip(x, -64, 64))[..., None]).argmin(axis=-1)], x)
+                return np.copysign(sizes[abs(sizes - abs(x)[..., None]).argmin(axis=-1)], x)
         """),
         mistake("the sign is lost", SIGN, "4.0**exponent"),
         mistake("zero has an exponent, too, and becomes 1/4", " | (x == 0)", ""),
