@@ -192,15 +192,16 @@ def check_union(now: dict[str, Any], state: dict[str, Any]) -> None:
 
 
 def check_skewed_array(now: dict[str, Any], state: dict[str, Any]) -> None:
-    m, n, cycle = state["m"], state["n"], state["cycle"]
-    assert now["cycles"] == systolic.cycles(m, n, skewed_array.INNER, skewed_array.ROWS, skewed_array.COLUMNS)
-    busy = systolic.utilization(m, n, skewed_array.INNER, skewed_array.ROWS, skewed_array.COLUMNS)
-    assert sum(now["counts"]) == m * n * skewed_array.INNER and now["busy"] == pytest.approx(busy)
+    k, n, cycle = state["k"], state["n"], state["cycle"]
+    sizes = (skewed_array.INPUTS, n, k, skewed_array.ROWS, skewed_array.COLUMNS)
+    assert now["cycles"] == systolic.cycles(*sizes, "ws")
+    busy = systolic.utilization(*sizes, "ws")
+    assert sum(now["counts"]) == k * n * skewed_array.INPUTS and now["busy"] == pytest.approx(busy)
     if now["end"]:
         assert now["share"] == pytest.approx(busy)
     *_, rows, columns = now["folds"][now["fold"]]
     working = simulated_array(rows, columns)
-    assert now["within"] == cycle % 10
+    assert now["within"] == cycle % 14 and now["loaded"] == min(now["within"] + 1, skewed_array.ROWS)
     expected = working[now["within"]] if now["within"] < len(working) else np.zeros((4, 4), bool)
     assert now["cells"] == expected.tolist()
 
