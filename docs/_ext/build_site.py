@@ -8,6 +8,7 @@ the site.
 
 import argparse
 import ast
+import base64
 import functools
 import hashlib
 import http.server
@@ -53,6 +54,7 @@ SECTIONS = {  # pages of the bar at the top: title, a sentence, and the pages be
 }  # fmt: skip
 SECONDS = 300  # that a cell may take
 RUN_ALL = re.compile(r"^\*Choose Run → Run All Cells first.*\*$", re.MULTILINE)
+RECORDING = re.compile(r"<div class='lp-recorded'>(.*?)<script type='application/gzip'>(.*?)</script></div>", re.DOTALL)
 SETUP = "import sys; sys.path.insert(0, {!r}); import recorded; recorded.install()"
 
 
@@ -73,7 +75,8 @@ def executed(lab: Path, cache: Path) -> dict[str, Any]:
     import nbformat
     from nbclient import NotebookClient
 
-    kept = cache / f"{lab.stem}-{library_and(lab, Path(__file__).with_name('recorded.py'))}.ipynb"
+    ours = (Path(__file__).with_name(name) for name in ("recorded.py", "moves.py"))
+    kept = cache / f"{lab.stem}-{library_and(lab, *ours)}.ipynb"
     if not kept.exists():
         began = time.monotonic()
         notebook = nbformat.read(lab, as_version=4)
@@ -105,8 +108,11 @@ def exercises_page(cache: Path) -> str:
     return kept.read_text("utf-8")
 
 
-def on_a_page(book: dict[str, Any], name: str, lite: bool = False) -> dict[str, Any]:
-    """A lab as a page: its code folded, but for the exercises, and without what only a kernel can use."""
+def on_a_page(book: dict[str, Any], name: str, recordings: Path, lite: bool = False) -> dict[str, Any]:
+    """A lab as a page: its code folded, but for the exercises, and without what only a kernel can use.
+
+    What was recorded of its explorers becomes files in the folder ``recordings``.
+    """
     book["metadata"].pop("widgets", None)
     note = (
         f":::{{note}}\nYou are reading this lab. To move all its controls and to solve its exercises, open it: "
@@ -121,6 +127,7 @@ def on_a_page(book: dict[str, Any], name: str, lite: bool = False) -> dict[str, 
             cell["source"] = rewritten("".join(cell["source"]), Path("labs"))
             continue
         source = "".join(cell["source"])
+        without_recordings(cell, Path(name).stem, recordings)
         tags = cell["metadata"].setdefault("tags", [])
         if source.startswith("progress_of("):
             tags.append("remove-cell")
@@ -129,6 +136,22 @@ def on_a_page(book: dict[str, Any], name: str, lite: bool = False) -> dict[str, 
         elif "hide-input" not in tags:
             tags.append("hide-input")
     return book
+
+
+def without_recordings(cell: dict[str, Any], stem: str, folder: Path) -> None:
+    """Write what was recorded of a cell's explorers into files: a page loads one when its explorer comes into view."""
+
+    def kept(found: re.Match[str]) -> str:
+        data = base64.b64decode(found[2])
+        name = f"{stem}-{hashlib.sha256(data).hexdigest()[:8]}.json.gz"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+        return f"<div class='lp-recorded' data-recording='{name}'>{found[1]}</div>"
+
+    for output in cell["outputs"]:
+        if "text/html" in output.get("data", {}):
+            text = "".join(output["data"]["text/html"])
+            output["data"]["text/html"] = RECORDING.sub(kept, text)
 
 
 def open_elsewhere(name: str) -> str:
@@ -273,12 +296,12 @@ def write(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
 
 
-def stage(source: Path, books: dict[Path, dict[str, Any]], exercises: str, lite: bool = False) -> None:
+def stage(source: Path, static: Path, books: dict[Path, dict[str, Any]], exercises: str, lite: bool = False) -> None:
     """Write what Sphinx reads: the same folders as in the repository, so that links between pages hold."""
     _files.clear()
     shutil.rmtree(source, ignore_errors=True)
     for lab, book in books.items():
-        write(source / "labs" / lab.name, json.dumps(on_a_page(book, lab.name, lite)))
+        write(source / "labs" / lab.name, json.dumps(on_a_page(book, lab.name, static / "recordings", lite)))
     for path in (*DOCS.glob("*.md"), ROOT / "labs/README.md"):
         inside = path.relative_to(ROOT)
         text = rewritten(path.read_text("utf-8"), inside.parent)
@@ -350,8 +373,8 @@ def build(folder: Path, run: list[Path], workers: int, lite: bool = False) -> Pa
         done = dict(zip(run, pool.map(lambda lab: executed(lab, cache), run), strict=True))
     edition = build_lite(folder / "lite") if lite else None
     books = {lab: done.get(lab) or json.loads(lab.read_text("utf-8")) for lab in LABS}
-    stage(folder / "source", books, exercises.result(), lite=edition is not None)
     stage_scripts(folder / "static")
+    stage(folder / "source", folder / "static", books, exercises.result(), lite=edition is not None)
     os.environ["LPLAB_SITE_STATIC"] = str(folder / "static")
     options = ["-q", "-b", "html", "-c", str(DOCS), "-d", str(folder / "doctrees")]
     shutil.rmtree(folder / "html", ignore_errors=True)

@@ -1,8 +1,8 @@
 """Labs on a page without a kernel: what a cell shows is written as HTML, and an explorer at the positions that matter.
 
 `install` is run in a lab's kernel before its first cell. From then on widgets and figures are shown as HTML. A figure
-becomes a ``div`` with its traces and layout as JSON, which docs/_static/recorded.js draws. An explorer is moved to each
-of its presets and to the position of each guided question, and what it shows there is kept: its frames.
+becomes a ``div`` with its traces and layout as JSON, which docs/_static/recorded.js draws. An explorer is moved around
+each of its presets and the position of each guided question, and what it shows there is recorded: docs/_ext/moves.py.
 """
 
 import html
@@ -10,11 +10,13 @@ import json
 from typing import Any
 
 import ipywidgets
+import moves
 from IPython import get_ipython
 from IPython.display import display
 from plotly.basedatatypes import BaseFigure
 from plotly.io.json import to_json_plotly
 
+from lplab.figures.stacked import TITLES
 from lplab.labs.guided import GuidedExplorer, emphasized
 from lplab.widgets import BitPanel, Prediction, Veil
 from lplab.widgets.controls import ControlGroup
@@ -81,10 +83,12 @@ def leaf(thing: Any) -> tuple[str, Any] | None:
     if isinstance(thing, ipywidgets.Box):
         return None
     if isinstance(thing, ipywidgets.HTML | ipywidgets.Label):
-        quiet = " lp-quiet" if "lp-quiet" in thing._dom_classes else ""
-        heading = " lp-heading" if "lp-heading" in thing._dom_classes else ""
+        names = "".join(f" {name}" for name in ("lp-quiet", "lp-heading", "lp-error") if name in thing._dom_classes)
         value = thing.value if isinstance(thing, ipywidgets.HTML) else html.escape(thing.value)
-        return ("text", f'<div class="lp-text{quiet}{heading}">{value}</div>') if value else ("text", "")
+        return ("text", f'<div class="lp-text{names}">{value}</div>') if value else ("text", "")
+    if isinstance(thing, ipywidgets.Text):
+        name = html.escape(thing.description or thing.placeholder)
+        return "text", f'<div class="lp-setting"><span>{name}</span> <output>needs JupyterLab</output></div>'
     if hasattr(thing, "value") and hasattr(thing, "description"):
         return "text", setting(thing)
     raise TypeError(f"a page without a kernel cannot show a {type(thing).__name__}")
@@ -118,6 +122,9 @@ def figure_data(figure: Any) -> dict[str, Any]:
     heading = heading_of(layout)
     if heading and "title" in layout:  # where panels have titles of their own, the figure has none
         layout["title"]["text"] = ""
+    for trace in data["data"] if heading else ():
+        if trace.get("name") == TITLES:
+            trace["visible"] = False  # they are text of the page
     return {"data": data["data"], "layout": layout, "heading": heading, "alt": alt_of(layout.pop("meta", None))}
 
 
@@ -139,65 +146,71 @@ def slot(kind: str, content: Any) -> str:
 # ---- explorers -------------------------------------------------------------------------------------------------------
 
 
-def leaves(widget: Any, hidden: bool = False) -> list[tuple[str, Any]]:
-    """The leaves of an explorer, from the top; one that is hidden is an empty text."""
+def leaves(widget: Any, controls: dict[int, tuple[int, str]], hidden: bool = False) -> list[tuple[str, Any]]:
+    """The leaves of an explorer, from the top; one that is hidden is an empty text.
+
+    Args:
+        widget: the explorer, or a part of it.
+        controls: by their id, the number of each control that moves, and its unit.
+        hidden: whether something above it is hidden.
+    """
     layout = getattr(widget, "layout", None)  # a figure's is plotly's
     hidden = hidden or (isinstance(layout, ipywidgets.Layout) and layout.display == "none")
+    if id(widget) in controls:
+        return [("text", "") if hidden else moves.control_leaf(widget, *controls[id(widget)])]
     found = leaf(widget)
     if found is not None:
         return [("text", "") if hidden else found]
-    return [each for child in widget.children for each in leaves(child, hidden)]
+    return [each for child in widget.children for each in leaves(child, controls, hidden)]
 
 
 def skeleton(widget: Any, numbers: Any) -> str:
     """The boxes of an explorer as HTML, with a numbered place for each leaf."""
     if leaf(widget) is not None:
         return f'<div data-leaf="{next(numbers)}"></div>'
-    names = " ".join(name for name in widget._dom_classes if name in ("lp-columns", "lp-side", "lp-main"))
+    names = " ".join(name for name in widget._dom_classes if name in ("lp-columns", "lp-side", "lp-main", "lp-row"))
     return f'<div class="{names}">{"".join(skeleton(child, numbers) for child in widget.children)}</div>'
 
 
 def recorded(explorer: Explorer, questions: Any) -> str:
-    """An explorer at its first position, its presets and the positions of its questions; buttons move between them."""
-    start = explorer.position
-    positions: dict[str, Any] = {"As it opens": start}
+    """An explorer as it opens. Its controls move over what was recorded around its presets and its questions.
+
+    The recording stands in the page as gzipped text; docs/_ext/build_site.py makes a file of it.
+    """
+    units = explorer._control_group.units
+    numbered = {id(each): (k, units.get(each.description, "")) for k, each in enumerate(moves.controls_of(explorer))}
+    positions: dict[str, Any] = {"As it opens": explorer.position}
     positions |= {name: explorer.state_at(**_preset(explorer, name)) for name in explorer.preset_fields}
-    frames = [frame(explorer, position) for position in positions.values()]
     asked = [explorer.state_at(**question.position) for question in questions]
-    frames += [frame(explorer, position) for position in asked]
-    explorer.position = start
-    if len({len(each) for each in frames}) != 1:
-        raise ValueError(f"{type(explorer).__name__} changes what it is made of, so it cannot be recorded")
-    # most leaves are the same in many frames: each content is kept once
-    pool: dict[str, int] = {}
-    places = [[pool.setdefault(json.dumps(each, ensure_ascii=False), len(pool)) for each in one] for one in frames]
-    data = f'{{"pool":[{",".join(pool)}],"frames":{json.dumps(places)}}}'.replace("</", "<\\/")
+    recording, first, numbers = moves.record(
+        explorer,
+        [*positions.values(), *asked],
+        lambda: [each for child in explorer.children for each in leaves(child, numbered)],
+    )
+    data = json.dumps({"leaves": first}, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
     steps = "".join(
         f"<section class='lp-question'><p><b>Question {k} of {len(questions)}.</b> {emphasized(question.text)}</p>"
-        f"<button type='button' data-frame='{len(positions) + k - 1}'>Set the controls</button>"
+        f"<button type='button' data-frame='{number}'>Set the controls</button>"
         f"<details><summary>Show the answer</summary><p>{emphasized(question.answer(position))}</p></details></section>"
-        for k, (question, position) in enumerate(zip(questions, asked, strict=True), 1)
+        for k, (question, position, number) in enumerate(
+            zip(questions, asked, numbers[len(positions) :], strict=True), 1
+        )
     )
     presets = "".join(
-        f"<button type='button' data-frame='{k}' aria-pressed='{str(k == 0).lower()}'>{html.escape(name)}</button>"
-        for k, name in enumerate(positions)
+        f"<button type='button' data-frame='{number}' aria-pressed='{str(k == 0).lower()}'>{html.escape(name)}</button>"
+        for k, (name, number) in enumerate(zip(positions, numbers, strict=False))
     )
-    note = NOTE.format("This page shows positions that were recorded when it was made. In the lab every control moves.")
-    numbers = iter(range(len(frames[0])))
-    boxes = "".join(skeleton(child, numbers) for child in explorer.children)
+    places = iter(range(len(first)))
+    boxes = "".join(skeleton(child, places) for child in explorer.children)
     return (
-        f"<div class='lp-recorded'>{f'<div class=lp-guided>{steps}</div>' if steps else ''}{note}"
-        f"<div class='lp-presets' role='group' aria-label='positions'>{presets}</div>{boxes}"
-        f"<script type='application/json'>{data}</script></div>"
+        f"<div class='lp-recorded'>{f'<div class=lp-guided>{steps}</div>' if steps else ''}"
+        f"<div class='lp-presets' role='group' aria-label='positions'>{presets}</div>"
+        f"<p class='lp-told lp-quiet' role='status'></p>{boxes}"
+        f"<script type='application/json'>{data}</script>"
+        f"<script type='application/gzip'>{moves.packed(recording)}</script></div>"
     )
 
 
 def _preset(explorer: Explorer, name: str) -> dict[str, Any]:
     """What sets a preset, by its name where presets are a list."""
     return {"preset": name} if explorer.no_preset else dict(explorer.preset_fields[name])
-
-
-def frame(explorer: Explorer, position: Any) -> list[tuple[str, Any]]:
-    """What an explorer shows at a position."""
-    explorer.position = position
-    return [each for child in explorer.children for each in leaves(child)]

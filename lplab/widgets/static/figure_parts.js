@@ -671,7 +671,7 @@ function line([name, text]) {
 }
 
 /** The height of stacked figures, and the places of their y axes, below titles that need more room than they had. */
-function lowered(el, layout) {
+export function lowered(el, layout) {
   const { panels, room } = el.lpLower ?? {};
   if (!panels || !el.lpView) return layout;
   const whole = el.lpView.model.get("_widget_layout");
