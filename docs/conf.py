@@ -19,6 +19,7 @@ exclude_patterns: list[str] = []
 nb_execution_mode = "off"
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # widgets are HTML already: docs/_ext/recorded.py
 nb_merge_streams = True
+nb_code_prompt_show = nb_code_prompt_hide = "code"
 myst_enable_extensions = ["dollarmath", "colon_fence", "attrs_block"]
 myst_heading_anchors = 4
 # anchors that pages have as HTML are checked in the built pages: tests/test_site.py

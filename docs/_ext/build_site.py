@@ -53,7 +53,13 @@ SECTIONS = {  # pages of the bar at the top: title, a sentence, and the pages be
         "docs/contributing docs/architecture docs/exercises"),
 }  # fmt: skip
 SECONDS = 300  # that a cell may take
-RUN_ALL = re.compile(r"^\*Choose Run → Run All Cells first.*\*$", re.MULTILINE)
+RUN_ALL = re.compile(r"^\*Choose Run → Run All Cells first\. ?(.*)\*$", re.MULTILINE)
+HEAD_ONLY = re.compile(
+    r"^\*\*[\d–]+ · |^\*About \d+ minutes|: you are here\*\*"
+)  # of a notebook, said otherwise on a page
+MECHANISM = re.compile(r"widgets\.mechanism\(\"(\w+)\"\)")
+CHECK = re.compile(r"^check\(\"([\d.]+)\", (\w+)\)", re.MULTILINE)
+OURS = "Drawn with our solution. In the lab it is drawn with yours."
 RECORDING = re.compile(r"<div class='lp-recorded'>(.*?)<script type='application/gzip'>(.*?)</script></div>", re.DOTALL)
 SETUP = "import sys; sys.path.insert(0, {!r}); import recorded; recorded.install()"
 
@@ -71,9 +77,14 @@ def library_and(*files: Path) -> str:
 
 
 def executed(lab: Path, cache: Path) -> dict[str, Any]:
-    """A lab with what its cells show on a page; it runs unless it did for this lab, this library and these data."""
+    """A lab with what its cells show on a page; it runs unless it did for this lab, this library and these data.
+
+    Exercises run with our solutions, so that what needs them is drawn.
+    """
     import nbformat
     from nbclient import NotebookClient
+
+    from lplab.exercises.model import exercise_catalogue
 
     ours = (Path(__file__).with_name(name) for name in ("recorded.py", "moves.py"))
     kept = cache / f"{lab.stem}-{library_and(lab, *ours)}.ipynb"
@@ -87,7 +98,12 @@ def executed(lab: Path, cache: Path) -> dict[str, Any]:
         env = {**os.environ, "LPLAB_PROGRESS": str(progress), "OMP_NUM_THREADS": "1"}
         where = {"metadata": {"path": str(lab.parent)}}
         options = {"timeout": SECONDS, "kernel_name": "python3", "resources": where, "store_widget_state": False}
+        sources = [cell.source for cell in notebook.cells]
+        for cell in notebook.cells:
+            cell.source = CHECK.sub(lambda found: exercise_catalogue.get(found[1]).solution, cell.source)
         NotebookClient(notebook, **options).execute(env=env)
+        for cell, source in zip(notebook.cells, sources, strict=True):
+            cell.source = source
         notebook.cells.pop(0)
         nbformat.write(notebook, kept)
         print(f"{lab.stem}: {time.monotonic() - began:.0f} s", flush=True)
@@ -109,33 +125,70 @@ def exercises_page(cache: Path) -> str:
 
 
 def on_a_page(book: dict[str, Any], name: str, recordings: Path, lite: bool = False) -> dict[str, Any]:
-    """A lab as a page: its code folded, but for the exercises, and without what only a kernel can use.
+    """A lab as a page: its mechanism first, its code folded, but for the exercises, without what only a kernel can use.
 
     What was recorded of its explorers becomes files in the folder ``recordings``.
     """
     book["metadata"].pop("widgets", None)
-    note = (
-        f":::{{note}}\nYou are reading this lab. To move all its controls and to solve its exercises, open it: "
-        f"`python3 start.py`, then *labs/{name}*, then Run → Run All Cells."
-        f"{open_elsewhere(name)}{open_in_a_browser(name) if lite else ''}\n:::"
-    )
-    first = book["cells"][0]
-    text = "".join(first["source"])
-    first["source"] = RUN_ALL.sub(note, text) if RUN_ALL.search(text) else f"{text}\n\n{note}"
-    for cell in book["cells"]:
+    sources = ["".join(cell["source"]) for cell in book["cells"]]
+    solved = {found[2] for source in sources for found in CHECK.finditer(source)}
+    book["cells"][0]["source"] = first_screen(sources, name, lite)
+    for cell, source in zip(book["cells"], sources, strict=True):
         if cell["cell_type"] == "markdown":
             cell["source"] = rewritten("".join(cell["source"]), Path("labs"))
             continue
-        source = "".join(cell["source"])
         without_recordings(cell, Path(name).stem, recordings)
         tags = cell["metadata"].setdefault("tags", [])
         if source.startswith("progress_of("):
             tags.append("remove-cell")
-        elif re.search(r"^check\(", source, re.MULTILINE):
-            cell["outputs"] = []  # that it is not written yet
-        elif "hide-input" not in tags:
-            tags.append("hide-input")
+        elif CHECK.search(source):
+            cell["outputs"] = []  # what our own solution makes of it
+        else:
+            cell["outputs"] = [each for each in cell["outputs"] if not is_waiting(each)]
+            if cell["outputs"] and any(re.search(rf"\b{each}\b", source) for each in solved):
+                cell["outputs"].append(html_output(f"<p class='lp-note'>{OURS}</p>"))
+            if "hide-input" not in tags:
+                tags.append("hide-input")
     return book
+
+
+def is_waiting(output: dict[str, Any]) -> bool:
+    """Whether an output is a line about what will be drawn once somebody has solved an exercise."""
+    return "will be drawn" in "".join(output.get("data", {}).get("text/plain", ""))
+
+
+def html_output(text: str) -> dict[str, Any]:
+    """An output of a cell that is HTML."""
+    return {"output_type": "display_data", "metadata": {}, "data": {"text/html": text, "text/plain": ""}}
+
+
+def first_screen(sources: list[str], name: str, lite: bool) -> str:
+    """The first cell of a lab as a page begins with it: minutes, what to know before, the mechanism, the question.
+
+    Args:
+        sources: of the lab's cells.
+        name: of its file.
+        lite: whether there is an edition for browsers.
+    """
+    title, *paragraphs = sources[0].split("\n\n")
+    number, question, minutes = next(row for row in course_map() if row[0] == name[:2])
+    before = "a little Python" if number < "02" else "[Lab 01](01_few_bits_many_decisions.ipynb)"
+    first = f"{minutes} minutes · to know before: {before} · *{question}*"
+    moving = [found[1] for source in sources[1:] if (found := MECHANISM.search(source))]
+    texts = [RUN_ALL.sub(lambda found: f"*{found[1]}*" if found[1] else "", text) for text in paragraphs]
+    texts = [text for text in texts if text.strip() and not HEAD_ONLY.search(text)]
+    how = (
+        f"You are reading this lab. To solve its exercises and run its trainings, open it: `python3 start.py`, then "
+        f"*labs/{name}*, then Run → Run All Cells.{open_elsewhere(name)}{open_in_a_browser(name) if lite else ''}"
+    )
+    return "\n\n".join([title, first, *map(mechanism, moving[:1]), *texts, f"{{.lp-open}}\n{how}"])
+
+
+@functools.cache
+def course_map() -> list[tuple[str, str, str]]:
+    """Number, question and minutes of each lab, from the map of the course."""
+    rows = r"^\| (\d\d) \| \[.+?\]\(.+?\) \| (.+?) \| (\d+) \|"
+    return re.findall(rows, (ROOT / "labs/README.md").read_text("utf-8"), re.MULTILINE)
 
 
 def without_recordings(cell: dict[str, Any], stem: str, folder: Path) -> None:

@@ -72,6 +72,7 @@ def control_leaf(control: Any, number: int, unit: str = "") -> Leaf:
         "label": control.description,
         "off": control.disabled,
         "unit": unit,
+        "long": any(name.startswith("lp-long") for name in control._dom_classes),
         "tip": control.tooltip or "",
     }
     if isinstance(control, ipywidgets.Checkbox):
@@ -81,7 +82,7 @@ def control_leaf(control: Any, number: int, unit: str = "") -> Leaf:
         content |= {"options": options, "at": NEVER if control.index is None else control.index}
     else:
         content |= {"number": control.value, "format": control.readout_format if control.readout else None}
-        content |= {"all": round((control.max - control.min) / control.step) + 1}
+        content |= {"all": round((control.max - control.min) / control.step) + 1, "ends": (control.min, control.max)}
     return "control", content
 
 
@@ -136,7 +137,9 @@ class Recorder:
     def around(self, frame: int, position: Any, which: Sequence[int]) -> None:
         """Move each of these controls to all its places, from a position."""
         self.explorer.position = position
-        offered = {k: (c, places_of(c)) for k, c in enumerate(self.controls) if k in which and is_open(c, self.explorer)}
+        offered = {
+            k: (c, places_of(c)) for k, c in enumerate(self.controls) if k in which and is_open(c, self.explorer)
+        }
         for k, (control, places) in offered.items():
             if k not in self.moves.setdefault(frame, {}):
                 self.moves[frame][k] = {place: self._move(position, control, place) for place in places}
@@ -212,7 +215,9 @@ def record(
         raise ValueError(f"{type(explorer).__name__} changes what it is made of, so it cannot be recorded")
     numbers = finish_sliders(recorder.frames)
     moves = {
-        frame: {k: [there.get(place, NEVER) for place in numbers.get(k, there)] for k, there in of_controls.items()}
+        frame: {
+            k: [there.get(place, NEVER) for place in numbers.get((frame, k), there)] for k, there in of_controls.items()
+        }
         for frame, of_controls in recorder.moves.items()
     }
     return encoded(recorder.frames) | {"moves": moves}, recorder.frames[asked[0]], asked
@@ -220,7 +225,9 @@ def record(
 
 def _pairs(recorder: Recorder, frame: int, position: Any) -> None:
     """Two controls together, the smallest pairs first."""
-    sizes = {k: len(places) for k, places in recorder.moves[frame].items() if id(recorder.controls[k]) in recorder.names}
+    sizes = {
+        k: len(places) for k, places in recorder.moves[frame].items() if id(recorder.controls[k]) in recorder.names
+    }
     pairs = [(sizes[a] * sizes[b], a, b) for a in sizes for b in sizes if a < b]
     for size, a, b in sorted(pairs):
         if size > PAIR or len(recorder.frames) + size > FRAMES:
@@ -289,20 +296,27 @@ def encoded(frames: list[list[Leaf]]) -> dict[str, Any]:
     return {"paths": list(paths), "pool": [json.loads(text) for text in pool], "base": base, "frames": changes}
 
 
-def finish_sliders(frames: list[list[Leaf]]) -> dict[int, list[float]]:
-    """Give sliders over numbers their options: all numbers that they show in one of the frames.
+def finish_sliders(frames: list[list[Leaf]]) -> dict[tuple[int, int], list[float]]:
+    """Give sliders over numbers their options: those between their ends that they show in one of the frames.
 
     Returns:
-        These numbers, by the control's number.
+        These numbers, by the frame's and the control's number.
     """
-    sliders = [content for frame in frames for kind, content in frame if kind == "control" and "number" in content]
+    sliders = [
+        (k, content)
+        for k, frame in enumerate(frames)
+        for kind, content in frame
+        if kind == "control" and "number" in content
+    ]
     found: dict[int, set[float]] = {}
-    for content in sliders:
+    for _, content in sliders:
         found.setdefault(content["control"], set()).add(content["number"])
-    numbers = {k: sorted(each) for k, each in found.items()}
-    for content in sliders:
-        own, form = numbers[content["control"]], content.pop("format")
-        content |= {"options": [number_text(each, form) for each in own], "at": own.index(content.pop("number"))}
+    numbers = {}
+    for k, content in sliders:
+        number, form, (low, high) = (content.pop(name) for name in ("number", "format", "ends"))
+        own = sorted(each for each in found[content["control"]] if low <= each <= high)
+        content |= {"options": [number_text(each, form) for each in own], "at": own.index(number)}
+        numbers[k, content["control"]] = own
     return numbers
 
 

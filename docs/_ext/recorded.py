@@ -24,8 +24,11 @@ from lplab.widgets.explorer_base import Explorer
 from lplab.widgets.live.live_figure import alt_of, heading_of
 from lplab.widgets.live.live_run import LiveRun
 from lplab.widgets.mechanisms import MechanismView
+from lplab.widgets.prediction import _short as number_of
 
 NOTE = "<p class='lp-note'>{} <code>python3 start.py</code> opens the lab in JupyterLab.</p>"
+PICTURES = ("lp-fig", "lp-recorded", "lp-mechanism-place", "lp-panel")
+LIVE_SECONDS = 60  # that a live run may take; on a page one stands that has ended
 SILENT = (ipywidgets.Button, ControlGroup, ipywidgets.FileUpload, ipywidgets.IntProgress)
 
 
@@ -48,22 +51,63 @@ def shown(thing: Any) -> str:
     '<div class="lp-text"><b>8</b> bits</div>'
     """
     if isinstance(thing, Veil):
-        head = f"{thing.message.value} <b>Show it without a guess</b>"
+        question = thing.message.value.removeprefix("Guess first: ")
         thing.lift()
-        return f"<details class='lp-veil'><summary>{head}</summary>{shown(thing.children[0])}</details>"
+        inside = shown(thing.children[0])
+        if any(f'class="{name}' in inside.replace("'", '"') for name in PICTURES):
+            return inside  # a figure stands open: what a guess hides is an answer in words and numbers
+        head = f"{question} <b>What came out</b>"
+        key = html.escape(question_key(html.unescape(question)), quote=True)
+        return f"<details class='lp-veil' data-question=\"{key}\"><summary>{head}</summary>{inside}</details>"
     if isinstance(thing, Prediction):
-        choices = "".join(f"<li>{html.escape(choice)}</li>" for choice in thing.choices or ())
-        unit = f" The answer is a number of {thing.unit}." if thing.unit and not choices else ""
-        note = NOTE.format("Make your guess before you read on.")
-        return f"<div class='lp-ask'><p><b>{html.escape(thing.question)}</b>{unit}</p><ul>{choices}</ul>{note}</div>"
+        return guess(thing)
     if isinstance(thing, GuidedExplorer):
         return recorded(thing.explorer, thing.questions)
     if isinstance(thing, Explorer):
         return recorded(thing, ())
     if isinstance(thing, LiveRun):
-        return shown(thing.figure) + NOTE.format(f"A button, <em>{html.escape(thing.name)}</em>, runs this live.")
+        note = f"In the lab, the button <em>{html.escape(thing.name)}</em> runs this live, with your numbers."
+        return f"{shown(thing.figure) if has_run(thing) else ''}<p class='lp-note'>{note}</p>"
     found = leaf(thing)
     return "".join(map(shown, thing.children)) if found is None else slot(*found)
+
+
+def question_key(question: str) -> str:
+    """The words of a question, by which a page finds what waits for a guess at it."""
+    return " ".join(question.split())
+
+
+def guess(asked: Prediction) -> str:
+    """A question with a field for a guess, which the browser keeps, and the answer folded behind it."""
+    key = html.escape(question_key(asked.question), quote=True)
+    if asked.choices:
+        choice = "<label><input type='radio' name='guess' value=\"{0}\" required> {1}</label>"
+        field = "".join(choice.format(html.escape(each, quote=True), html.escape(each)) for each in asked.choices)
+    else:
+        field = (
+            f"<label><input type='text' inputmode='decimal' name='guess' required> {html.escape(asked.unit)}</label>"
+        )
+    truth = asked._truth()
+    answer = truth if isinstance(truth, str) else f"{number_of(truth)} {asked.unit}".strip()
+    said = f"It is: {html.escape(answer)}. {html.escape(asked.because)}".strip()
+    return (
+        f"<div class='lp-ask' data-question=\"{key}\"><p><b>{html.escape(asked.question)}</b></p>"
+        f"<form class='lp-guess'>{field}<button>Keep my guess</button></form>"
+        f"<details class='lp-answer'><summary>The answer</summary>"
+        f"<p><span class='lp-said'></span>{said}</p></details></div>"
+    )
+
+
+def has_run(run: LiveRun) -> bool:
+    """Run a live run; whether it has come to its end within `LIVE_SECONDS`."""
+    if run.state == "ready":
+        run.start()
+    try:
+        run.wait(LIVE_SECONDS)
+    except TimeoutError:
+        run.stop()
+        run.wait()
+    return run.state == "finished"
 
 
 # ---- what a page can show --------------------------------------------------------------------------------------------

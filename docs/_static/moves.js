@@ -101,7 +101,7 @@ const make = (name, className, text = "") => {
 export class Control {
   constructor(place, content, moved) {
     Object.assign(this, { place, moved, kind: content.kind });
-    place.className = `lp-control lp-control-${content.kind}`;
+    place.className = `lp-control lp-control-${content.kind}${content.long ? " lp-long" : ""}`;
     place.title = content.tip;
     this.label = make(content.kind === "buttons" ? "span" : "label", "lp-control-label");
     this.readout = make("output", "lp-control-value");

@@ -305,3 +305,31 @@ for (const veil of veils) {
 for (const el of document.querySelectorAll(".lp-fig")) {
   if (!el.closest(".lp-recorded")) new Figure(el).show(contentOf(el));
 }
+
+// A guess is kept in this browser. It opens the answer, and the tables that wait for it.
+for (const ask of document.querySelectorAll(".lp-ask")) {
+  const { question } = ask.dataset;
+  const form = ask.querySelector("form");
+  const place = `lplab-guess:${question}`;
+  const tell = (guess) => {
+    ask.querySelector(".lp-said").textContent = `You said: ${guess}. `;
+    for (const each of document.querySelectorAll("details[data-question]")) {
+      if (each.dataset.question === question) each.open = true;
+    }
+    ask.querySelector(".lp-answer").open = true;
+  };
+  const kept = localStorage.getItem(place);
+  if (kept !== null) {
+    for (const field of form.elements) {
+      if (field.type === "radio") field.checked = field.value === kept;
+      else if (field.type === "text") field.value = kept;
+    }
+    tell(kept);
+  }
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const guess = new FormData(form).get("guess").trim();
+    localStorage.setItem(place, guess);
+    tell(guess);
+  });
+}
