@@ -19,6 +19,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 import webbrowser
 from collections.abc import Iterable
@@ -44,16 +45,17 @@ LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".js": "javascri
 HERO = ("e4m3fn", "e5m2", "e2m1", "hfp8_forward", "posit8_1", "fp16", "bf16")  # formats of the first page
 SECTIONS = {  # pages of the bar at the top: title, a sentence, and the pages below it
     "howto": ("How to", "From a tensor of yours to a cluster that you do not own.",
-        "docs/quantize docs/gpu docs/own_network docs/fp8_training docs/outside_models docs/learners "
-        "docs/compress_training docs/clusters docs/measure_claims docs/capstone docs/teaching docs/front_ends"),
+        "docs/teaching docs/quantize docs/gpu docs/own_network docs/fp8_training docs/outside_models docs/learners "
+        "docs/compress_training docs/clusters docs/measure_claims docs/capstone docs/front_ends"),
     "api/index": ("Reference", "Every public name, made from its docstring; and the words of the course.",
         " ".join(f"api/{name}" for name in PACKAGES) + " docs/glossary docs/exactness"),
     "results": ("Results", "What the papers state, and what we measured.", "docs/claims docs/numbers"),
     "project": ("Project", "How lplab is made, and how to change it.",
-        "docs/contributing docs/architecture docs/exercises"),
+        "docs/contributing docs/architecture docs/exercises cite"),
 }  # fmt: skip
+FINDINGS = ("wang_2018", "gupta_2015_updates", "sun_2020_radix4", "scalecom_2020_traffic", "hfp8_2019_distributed")
 SECONDS = 300  # that a cell may take
-RUN_ALL = re.compile(r"^\*Choose Run → Run All Cells first\. ?(.*)\*$", re.MULTILINE)
+RUN_ALL = re.compile(r"^\*Choose Run → Run All Cells first(?:\. (.+)|[.:].*)\*$", re.MULTILINE)
 HEAD_ONLY = re.compile(
     r"^\*\*[\d–]+ · |^\*About \d+ minutes|: you are here\*\*"
 )  # of a notebook, said otherwise on a page
@@ -323,6 +325,48 @@ def gallery() -> str:
     return f"::::{{grid}} 1 2 3 3\n:gutter: 3\n\n{cards}::::\n"
 
 
+def findings() -> str:
+    """Five claims whose numbers here are plain, each with one sentence of what was found and the figure of its card."""
+    from lplab import claims, figures
+
+    parts = []
+    for name in FINDINGS:
+        claim, card = claims.get(name), figures.verdict_card(name)._repr_html_()
+        style, picture = (re.search(rf"<{tag}\b.*?</{tag}>", card, re.DOTALL)[0] for tag in ("style", "figure"))  # type: ignore[index]
+        sentence = claims.row(claim)["findings"][0]["sentence"]
+        found = f"<div class='lplab-cards'>{style}<div class='lplab-card'>{picture}</div></div>"
+        parts.append(f"## {claim.title}\n\n{sentence} [All of it](/docs/claims.md#{name})\n\n{found}\n\n")
+    return "".join(parts)
+
+
+def folded_claims(text: str) -> str:
+    """The page of the claims with its introduction, and each claim's numbers, folded behind a line."""
+    head, counts, rest = re.split(r"^(Of \d+ claims: .*)$", text, maxsplit=1, flags=re.MULTILINE)
+    title, _, words = head.partition("\n\n")
+    table, sections = rest.split("## The claims one by one", 1)
+    fold = "<details>\n<summary>{}</summary>\n\n{}\n\n</details>\n\n"
+
+    def one(found: re.Match[str]) -> str:
+        return f"{found[1]}{fold.format(found[2].strip('*'), found[3].strip())}"
+
+    folded = re.sub(r"(^### .+?\n\n)(\*\*.+?\*\*)\n\n(.*?)(?=^<a id|\Z)", one, sections, flags=re.DOTALL | re.MULTILINE)
+    how = fold.format("How to read this page", words.strip())
+    return f"{title}\n\n{counts}\n\n{how}{table}## The claims one by one{folded}"
+
+
+def citation() -> str:
+    """How to cite lplab, from CITATION.cff: a sentence, and an entry for BibTeX."""
+    import yaml
+
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    authors = " and ".join(f"{{{each['name']}}}" for each in cited["authors"])
+    entry = [f"title = {{{cited['title']}}}", f"author = {{{authors}}}", f"version = {{{cited['version']}}}"]
+    if repository := os.environ.get("LPLAB_REPOSITORY"):
+        entry.append(f"url = {{https://github.com/{repository}}}")
+    lines = ",\n  ".join(["@software{lplab", *entry])
+    return f"# How to cite\n\n{cited['message']}\n\n```text\n{lines}\n}}\n```\n"
+
+
 def download(file: Path) -> str:
     """How to get lplab: a link to all files of the repository, which git packs into ``file``.
 
@@ -359,6 +403,8 @@ def stage(source: Path, static: Path, books: dict[Path, dict[str, Any]], exercis
         inside = path.relative_to(ROOT)
         text = rewritten(path.read_text("utf-8"), inside.parent)
         text = re.sub(r"^```mermaid\n(.*?)^```$", lambda found: as_svg(found[1]), text, flags=re.DOTALL | re.MULTILINE)
+        if path.name == "claims.md":
+            text = folded_claims(text)
         if path.name == "README.md":
             text += toctree(f"labs/{lab.stem}" for lab in LABS).replace(":maxdepth: 1", ":hidden:")
         if path.name == "index.md":
@@ -376,7 +422,10 @@ def stage(source: Path, static: Path, books: dict[Path, dict[str, Any]], exercis
     for name in PACKAGES:
         write(source / f"api/{name}.md", reference(name))
     for name, (title, sentence, pages) in SECTIONS.items():
-        write(source / f"{name}.md", f"# {title}\n\n{sentence}\n{toctree(pages.split())}")
+        more = findings() if name == "results" else ""
+        write(source / f"{name}.md", f"# {title}\n\n{sentence}\n\n{more}{toctree(pages.split())}")
+    write(source / "cite.md", citation())
+    _files.add(Path("LICENSE"))
     done: set[Path] = set()
     while new := _files - done:
         for path in new:
@@ -385,16 +434,46 @@ def stage(source: Path, static: Path, books: dict[Path, dict[str, Any]], exercis
         done |= new
 
 
-def stage_scripts(static: Path) -> None:
-    """Put plotly's script, once for the whole site, and the parts of lplab's widgets where pages find them."""
-    import plotly
+def plotly_script(cache: Path) -> Path:
+    """Plotly's script, of the version that Python has: from npm the part that draws on two axes, else all of it.
 
+    The part has a third of the size. npm is asked once; ``cache`` keeps what came.
+    """
+    import plotly
+    from plotly.offline import get_plotlyjs_version
+
+    package = f"plotly.js-cartesian-dist-min@{get_plotlyjs_version()}"
+    kept = cache / f"{package}.js"
+    if kept.exists():
+        return kept
+    cache.mkdir(parents=True, exist_ok=True)
+    whole = Path(plotly.__file__).parent / "package_data/plotly.min.js"
+    if not (npm := shutil.which("npm")):
+        print(f"no npm: pages load the whole plotly ({whole.stat().st_size / 1e6:.1f} MB)", flush=True)
+        return whole
+    command = [npm, "pack", "--silent", "--fetch-retries=0", f"--pack-destination={cache}", package]
+    try:
+        name = subprocess.run(
+            command, check=True, capture_output=True, text=True, timeout=60, cwd=cache
+        ).stdout.split()[-1]
+        with tarfile.open(cache / name) as archive:
+            content = archive.extractfile("package/plotly-cartesian.min.js").read()  # type: ignore[union-attr]
+    except (OSError, subprocess.SubprocessError, LookupError) as error:
+        print(f"npm has no {package} for us ({type(error).__name__}): pages load the whole plotly", flush=True)
+        return whole
+    kept.write_bytes(content)
+    (cache / name).unlink()
+    return kept
+
+
+def stage_scripts(static: Path, cache: Path) -> None:
+    """Put plotly's script, once for the whole site, and the parts of lplab's widgets where pages find them."""
     from lplab.widgets.controls import script
     from lplab.widgets.mechanisms import MECHANISMS
 
     shutil.rmtree(static, ignore_errors=True)
     static.mkdir(parents=True)
-    shutil.copy(Path(plotly.__file__).parent / "package_data/plotly.min.js", static)
+    shutil.copy(plotly_script(cache), static / "plotly.min.js")
     (static / "bits.js").write_text(script("bits.js"), "utf-8")
     for name in ("figure_parts.js", "bits.css", "live_figure.css"):
         shutil.copy(STATIC / name, static)
@@ -426,7 +505,7 @@ def build(folder: Path, run: list[Path], workers: int, lite: bool = False) -> Pa
         done = dict(zip(run, pool.map(lambda lab: executed(lab, cache), run), strict=True))
     edition = build_lite(folder / "lite") if lite else None
     books = {lab: done.get(lab) or json.loads(lab.read_text("utf-8")) for lab in LABS}
-    stage_scripts(folder / "static")
+    stage_scripts(folder / "static", folder / "npm")
     stage(folder / "source", folder / "static", books, exercises.result(), lite=edition is not None)
     os.environ["LPLAB_SITE_STATIC"] = str(folder / "static")
     options = ["-q", "-b", "html", "-c", str(DOCS), "-d", str(folder / "doctrees")]

@@ -257,14 +257,13 @@ export function explorer(el, address, parts) {
     return loading;
   }
 
-  /** A control was moved to a place; of several moves while the recording loads or a frame is drawn, the last one counts. */
+  /** A control was moved to a place; of several moves while the recording loads, the last one counts. */
   async function moved(content, place) {
     const first = asked === undefined;
     asked = { content, place };
     if (!first) return;
     try {
       await ready();
-      await new Promise(requestAnimationFrame);
       const { content: last, place: wanted } = asked;
       go(last, wanted);
     } finally {
