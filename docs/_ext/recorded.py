@@ -28,7 +28,7 @@ from lplab.widgets.prediction import _short as number_of
 
 NOTE = "<p class='lp-note'>{} <code>python3 start.py</code> opens the lab in JupyterLab.</p>"
 PICTURES = ("lp-fig", "lp-recorded", "lp-mechanism-place", "lp-panel")
-LIVE_SECONDS = 60  # that a live run may take; on a page one stands that has ended
+LIVE_SECONDS = 30  # that a live run may take; on a page one stands that has ended
 SILENT = (ipywidgets.Button, ControlGroup, ipywidgets.FileUpload, ipywidgets.IntProgress)
 
 
@@ -166,8 +166,9 @@ def figure_data(figure: Any) -> dict[str, Any]:
     heading = heading_of(layout)
     if heading and "title" in layout:  # where panels have titles of their own, the figure has none
         layout["title"]["text"] = ""
-    for trace in data["data"] if heading else ():
-        if trace.get("name") == TITLES:
+    for trace in data["data"]:
+        trace.pop("uid", None)  # by chance
+        if heading and trace.get("name") == TITLES:
             trace["visible"] = False  # they are text of the page
     return {"data": data["data"], "layout": layout, "heading": heading, "alt": alt_of(layout.pop("meta", None))}
 
