@@ -216,7 +216,7 @@ export function explorer(el, address, parts) {
       const figure = member ?? parts.figure(place);
       members.set(place, figure);
       figure.show(content);
-      place.classList.toggle("lp-stale", Boolean(content.stale));
+      place.classList.toggle("lp-short", (content.layout.height ?? 360) <= innerHeight / 2);
     } else if (kind === "panel") parts.panel(place, content);
     else {
       place.className = "";
@@ -294,6 +294,11 @@ export function explorer(el, address, parts) {
   }
 
   leaves.forEach((leaf, k) => showLeaf(k, leaf, true));
+  for (const place of el.querySelectorAll(".lp-side [data-leaf]:has(> .lp-heading)")) { // buttons below it are elsewhere
+    let next = place.nextElementSibling;
+    while (next && (next.hidden || !next.childNodes.length || !next.querySelector("*:not([hidden])"))) next = next.nextElementSibling;
+    place.hidden = !next || Boolean(next.querySelector(":scope > .lp-heading"));
+  }
   const already = make("span", "lp-quiet");
   already.setAttribute("role", "status");
   for (const button of buttons) {
