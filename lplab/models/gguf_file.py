@@ -71,7 +71,9 @@ def read_gguf(path: str | Path) -> tuple[Llama, Any]:
         if name not in state:
             raise ValueError(f"{Path(path).name} has no {name} for its {model.shape.blocks} blocks: it is incomplete")
         if state[name].shape != empty.shape:
-            raise ValueError(f"{name} must be {list(empty.shape)} by the sizes in the file, got {list(state[name].shape)}")
+            raise ValueError(
+                f"{name} must be {list(empty.shape)} by the sizes in the file, got {list(state[name].shape)}"
+            )
     model.load_state_dict(state, assign=True)
     if model.head.weight is not model.embedding.weight and "output.weight" not in tensors:
         model.head.weight = model.embedding.weight
