@@ -102,8 +102,8 @@ def rotate_neighbours(x: Tensor, angles: Tensor) -> Tensor:
         x: [..., time, size].
         angles: [time, size / 2].
 
-    >>> rotate_neighbours(torch.tensor([[1.0, 0.0]]), torch.tensor([[math.pi / 2]])).round(decimals=3)
-    tensor([[0., 1.]])
+    >>> rotate_neighbours(torch.tensor([[1.0, 0.0]]), torch.tensor([[math.pi / 6]])).round(decimals=3)
+    tensor([[0.8660, 0.5000]])
     """
     a, b = x.unflatten(-1, (-1, 2)).unbind(-1)
     cos, sin = angles.cos(), angles.sin()

@@ -16,7 +16,7 @@ from lplab.quantizers.awq import awq_clipped, awq_scales
 from lplab.quantizers.delayed_scaling import AmaxHistory, DelayedScaling
 from lplab.quantizers.dorefa import dorefa_activations, dorefa_weights, dorefa_weights_backward
 from lplab.quantizers.four_bit_grids import GRADIENT_GRIDS, FourBitGrid, GridEffect, grid_effect
-from lplab.quantizers.gptq import gptq, hessian
+from lplab.quantizers.gptq import gptq_round, input_hessian
 from lplab.quantizers.gradscale import GradScale
 from lplab.quantizers.hadamard import NVFP4_SIGNS, Hadamard
 from lplab.quantizers.kv_cache import Kivi
@@ -76,9 +76,9 @@ __all__ = [
     "dorefa_activations",
     "dorefa_weights",
     "dorefa_weights_backward",
-    "gptq",
+    "gptq_round",
     "grid_effect",
-    "hessian",
+    "input_hessian",
     "llm_int8",
     "lsq_backward",
     "lsq_format",

@@ -21,7 +21,7 @@ from lplab.quantizers.weight_grid import WeightGrid, in_dtype_of, in_float64
 BLOCK = 128  # columns whose errors are passed on together; for speed alone
 
 
-def hessian(x: Any) -> Any:
+def input_hessian(x: Any) -> Any:
     """H = 2/n · Σ x xᵀ of a layer's inputs: the second derivative of its mean squared error by the weights of a row.
 
     Args:
@@ -34,7 +34,7 @@ def hessian(x: Any) -> Any:
         ValueError: there is no input, or one is not finite.
 
     >>> import numpy as np
-    >>> hessian(np.array([[1.0, 2.0], [1.0, 0.0]]))
+    >>> input_hessian(np.array([[1.0, 2.0], [1.0, 0.0]]))
     array([[2., 2.],
            [2., 4.]])
     """
@@ -45,7 +45,7 @@ def hessian(x: Any) -> Any:
     return array_inputs.to_kind_of(x, rows.T @ rows * (2 / rows.shape[0]))
 
 
-def gptq(
+def gptq_round(
     w: Any,
     h: Any,
     grid: WeightGrid,
@@ -58,7 +58,7 @@ def gptq(
 
     Args:
         w: matrix [outputs, inputs], as of ``nn.Linear``.
-        h: from :func:`hessian`, of the inputs that the layer will have: those from layers that are rounded already.
+        h: from :func:`input_hessian`, of the inputs that the layer will have, from layers that are rounded already.
         grid: what to round to. For the published 4 bits: ``WeightGrid(4, group=128)``.
         damping: share of the mean diagonal that is added to the diagonal.
         by_activation: columns with large inputs first ("act-order"). Groups stay those of neighbours, so that their
@@ -75,7 +75,7 @@ def gptq(
 
     >>> import numpy as np
     >>> x = np.array([[1.0, 1.0], [1.0, 1.1]])
-    >>> gptq(np.array([[0.8, 0.7]]), hessian(x), WeightGrid(2, None, "symmetric"), damping=0)
+    >>> gptq_round(np.array([[0.8, 0.7]]), input_hessian(x), WeightGrid(2, None, "symmetric"), damping=0)
     array([[0.8, 0.8]])
     """
     xp, array, close = array_inputs.to_working_array(w)

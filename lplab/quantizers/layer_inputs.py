@@ -28,7 +28,7 @@ class LayerInput:
     The weights must be made to fit: their columns multiplied by ``factors``, their rows transformed by ``hadamard``.
 
     Args:
-        bits: 2 to 16.
+        bits: 2 to 16; None for no rounding, where only the repairs are of interest.
         per: a key of :data:`PER`.
         clip: the share of the largest magnitude that becomes the largest value, above 0, at most 1.
         outlier: leave channels with a magnitude above it out of the rounding and of the scales; None for no split.
@@ -47,7 +47,7 @@ class LayerInput:
            [  0.57,  -1.  ,   3.  ]])
     """
 
-    bits: int = 8
+    bits: int | None = 8
     per: str = "token"
     clip: float = 1.0
     outlier: float | None = None
@@ -55,7 +55,8 @@ class LayerInput:
     hadamard: Hadamard | None = None
 
     def __post_init__(self) -> None:
-        check_int("bits", self.bits, 2, 16)
+        if self.bits is not None:
+            check_int("bits", self.bits, 2, 16)
         if self.per not in PER:
             raise ValueError(f"per must be {' or '.join(map(repr, PER))}, got {self.per!r}")
         if not 0 < check_number("clip", self.clip) <= 1:
@@ -66,7 +67,7 @@ class LayerInput:
     @property
     def label(self) -> str:
         """The rule in a few words, for tables."""
-        parts = [f"int{self.bits}", f"{PER[self.per]}"]
+        parts = ["float32"] if self.bits is None else [f"int{self.bits}", PER[self.per]]
         parts += [f"channels above {self.outlier:g} as they are"] if self.outlier is not None else []
         parts += ["smoothed"] if self.factors is not None else []
         parts += [f"after a Hadamard transform of {self.hadamard.size}"] if self.hadamard is not None else []
@@ -87,11 +88,13 @@ class LayerInput:
             array = array / (own.astype(array.dtype) if xp is np else own.to(array))
         if self.hadamard is not None:
             array = self.hadamard.apply(array)
+        if 0 in array.shape:
+            return close(array)
+        if self.bits is None:
+            return close(array)
         wide = split_channels(xp, array, self.outlier) if self.outlier is not None else None
         rounded = array if wide is None else xp.where(wide, xp.zeros_like(array), array)
         magnitudes = xp.abs(rounded)
-        if not array.shape[-1] or 0 in array.shape:
-            return close(array)
         top = magnitudes.max() if self.per == "tensor" else xp.amax(magnitudes, -1)[..., None]
         half = 2 ** (self.bits - 1) - 1
         step = top * (self.clip / half)

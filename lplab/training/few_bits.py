@@ -20,7 +20,7 @@ from lplab.checks import check_at_least, check_int
 from lplab.lookup import canonical_name
 from lplab.quantizers import Hadamard
 from lplab.quantizers.awq import awq_clipped, awq_scales
-from lplab.quantizers.gptq import gptq, hessian
+from lplab.quantizers.gptq import gptq_round, input_hessian
 from lplab.quantizers.layer_inputs import OUTLIER, LayerInput
 from lplab.quantizers.smoothing import smoothing_factors
 from lplab.quantizers.weight_grid import WeightGrid
@@ -61,7 +61,7 @@ class FewBits:
         repair: "", "awq", "smoothquant", "llmint8" or "hadamard".
         group, kind, search: of the :class:`~lplab.quantizers.WeightGrid`.
         per, clip: of the :class:`~lplab.quantizers.LayerInput`.
-        damping, by_activation, static_groups: of :func:`~lplab.quantizers.gptq`.
+        damping, by_activation, static_groups: of :func:`~lplab.quantizers.gptq_round`.
         alpha: of :func:`~lplab.quantizers.smoothing_factors`.
         size: of the Hadamard transform.
 
@@ -136,7 +136,8 @@ class FewBits:
         """How the inputs of a layer are changed and rounded, with these factors."""
         outlier = OUTLIER if self.repair == "llmint8" else None
         hadamard = Hadamard(self.size) if self.repair == "hadamard" else None
-        return LayerInput(self.activation_bits, self.per, self.clip, outlier, factors, hadamard)
+        bits = self.activation_bits if self.activation_bits < WIDE else None
+        return LayerInput(bits, self.per, self.clip, outlier, factors, hadamard)
 
 
 def _parsed(key: str, value: str) -> Any:
@@ -345,7 +346,7 @@ def _rounded(rule: FewBits, weights: list[Tensor], x: Tensor | None) -> tuple[li
     if rule.weight_bits < WIDE:
         if rule.rounding == "gptq":
             options = {"by_activation": rule.by_activation, "static_groups": rule.static_groups}
-            stacked = gptq(stacked, hessian(x), rule.grid, damping=rule.damping, **options)
+            stacked = gptq_round(stacked, input_hessian(x), rule.grid, damping=rule.damping, **options)
         else:
             stacked = rule.grid.quantize(stacked)
     if scales is not None:

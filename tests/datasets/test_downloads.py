@@ -148,7 +148,7 @@ def test_without_pooch_one_sentence_says_what_to_install(tmp_path, monkeypatch):
 
 def test_the_default_folder_is_the_users(monkeypatch, tmp_path):
     monkeypatch.setenv("LPLAB_DATA", str(tmp_path))
-    assert downloads._default_folder(FASHION_MNIST) == tmp_path / "Fashion-MNIST"
+    assert downloads.default_folder(FASHION_MNIST.title) == tmp_path / "Fashion-MNIST"
     monkeypatch.delenv("LPLAB_DATA")
     assert downloads._default_folder(MNIST).parts[-1] == "MNIST" and "lplab" in str(downloads._default_folder(MNIST))
 
