@@ -25,7 +25,7 @@ from lplab.quantizers.layer_inputs import OUTLIER, LayerInput
 from lplab.quantizers.smoothing import smoothing_factors
 from lplab.quantizers.weight_grid import WeightGrid
 from lplab.training.calibration import change_in_order
-from lplab.training.emulation.conversion import quantize_model
+from lplab.training.emulation.conversion import emulations, quantize_model
 from lplab.training.emulation.layer_kinds import kinds_of
 from lplab.training.recipe.quant_spec import FLOAT32, QuantSpec
 from lplab.training.recipe.recipe import Recipe
@@ -267,6 +267,8 @@ def in_few_bits(
     rule = FewBits.from_name(rule) if isinstance(rule, str) else rule
     if calibration is None and rule.needs_data:
         raise ValueError(f"{rule.name or rule} looks at the inputs of layers: pass calibration=batches of them")
+    if emulations(model):
+        raise ValueError("the model is quantized already; pass the plain model, or dequantize_model(model)")
     copied = copy.deepcopy(model).eval()
     names = linear_layers(copied, layers)
     weights: dict[str, Tensor] = {}
