@@ -224,7 +224,7 @@ def compressors() -> Iterator[tuple[str, str]]:
 
     shapes = {"(37, 41)": (37, 41), "(33000,)": (33000,)}
     for name, compressor in COMPRESSORS.items():
-        if name == "powersgd":  # no product of matrices has the same bits everywhere
+        if name in ("powersgd", "demo"):  # no product of matrices has the same bits everywhere
             continue
         for label, shape in shapes.items():
             found = Hash()

@@ -17,15 +17,18 @@ from lplab.compression.compressor import (
     Transfer,
 )
 from lplab.compression.compressor_catalogue import get, names
+from lplab.compression.demo import DeMo
 from lplab.compression.dgc import DGC
 from lplab.compression.layer_info import LayerInfo
 from lplab.compression.layer_state import LayerState
 from lplab.compression.lockstep import Entry, TrafficLog, exchange
 from lplab.compression.lossless import Lossless
+from lplab.compression.low_bit import LowBit
 from lplab.compression.lowrank import PowerSGD
 from lplab.compression.scalecom import ScaleCom
 from lplab.compression.signs import EFSign, OneBit, SignSGD
 from lplab.compression.sparse import RandomK, TopK
+from lplab.compression.sparseloco import SparseLoCo
 from lplab.compression.unbiased import QSGD, TernGrad
 from lplab.compression.wrappers import DenseIfSmall, LocalMomentum, WarmUp
 
@@ -38,6 +41,7 @@ __all__ = [
     "Broadcast",
     "Compressor",
     "Context",
+    "DeMo",
     "Dense",
     "DenseIfSmall",
     "EFSign",
@@ -46,12 +50,14 @@ __all__ = [
     "LayerState",
     "LocalMomentum",
     "Lossless",
+    "LowBit",
     "NotFiniteError",
     "OneBit",
     "PowerSGD",
     "RandomK",
     "ScaleCom",
     "SignSGD",
+    "SparseLoCo",
     "TernGrad",
     "TopK",
     "TrafficLog",

@@ -29,6 +29,7 @@ from numpy import (  # noqa: F401  # the same names and meanings in both librari
     floor,
     isfinite,
     ones_like,
+    round,
     searchsorted,
     sign,
     signbit,

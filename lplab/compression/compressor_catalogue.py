@@ -8,12 +8,15 @@ from typing import Any
 
 from lplab.compression.adacomp import AdaComp
 from lplab.compression.compressor import Compressor, Dense
+from lplab.compression.demo import DeMo
 from lplab.compression.dgc import DGC
 from lplab.compression.lossless import Lossless
+from lplab.compression.low_bit import LowBit
 from lplab.compression.lowrank import PowerSGD
 from lplab.compression.scalecom import ScaleCom
 from lplab.compression.signs import EFSign, OneBit, SignSGD
 from lplab.compression.sparse import RandomK, TopK
+from lplab.compression.sparseloco import SparseLoCo
 from lplab.compression.unbiased import QSGD, TernGrad
 from lplab.lookup import closest_names
 
@@ -31,6 +34,9 @@ COMPRESSORS: dict[str, type[Compressor]] = {
     "qsgd": QSGD,
     "powersgd": PowerSGD,
     "lossless": Lossless,
+    "sparseloco": SparseLoCo,
+    "demo": DeMo,
+    "lowbit": LowBit,
 }
 
 

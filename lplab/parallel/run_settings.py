@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lplab.checks import check_int, check_number
 from lplab.compression.compressor import Compressor
 from lplab.compression.compressor_catalogue import get
+from lplab.compression.demo import DeMo
 from lplab.compression.dgc import DGC
 from lplab.compression.signs import SignSGD
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from lplab.training.loop.tasks import Task
 
 BACKENDS = ("gloo", "nccl")
-OWN_MOMENTUM = (DGC, SignSGD)  # compressors with a setting "momentum", which takes the place of the optimizer's
+OWN_MOMENTUM = (DGC, SignSGD, DeMo)  # compressors with a momentum that takes the place of the optimizer's
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class RunSettings:
         steps: number of steps.
         batch: examples of each learner; None: the task's batch divided among them.
         lr: learning rate; None: that of the task.
-        momentum: of SGD, from 0 to below 1; None: that of the task, or 0 with DGC and SignSGD, which have their own.
+        momentum: of SGD, from 0 to below 1; None: that of the task, or 0 with DGC, SignSGD and DeMo, which have their own.
         seed: of weights, batches and random bits.
         backend: "gloo" on CPUs, "nccl" on GPUs.
         ordered: whether values are summed in the order of ranks.

@@ -33,11 +33,19 @@ ALL = {
     "zlib": C.Lossless("zlib"),
     "zstd": C.Lossless("zstd"),
     "lz4": C.Lossless("lz4", shuffle=False),
+    "sparseloco": C.SparseLoCo(k=40, decay=1.0),
+    "sparseloco_learners": C.SparseLoCo(chunk=1681, k=25, bits=3, decay=1.0, mean="learners"),
+    "demo": C.DeMo(k=40),
+    "e3m0": C.LowBit("e3m0"),
+    "int8": C.LowBit("int8"),
     "large_only": C.DenseIfSmall(C.TopK(0.01)),
     "warm_up": C.WarmUp(C.ScaleCom(chunk=100), dense_steps=1),
     "momentum": C.LocalMomentum(C.ScaleCom(chunk=100)),
 }
-FORGETS = ("fp16", "bf16", "scalecom_beta", "topk_without", "dgc", "terngrad", "qsgd", "signsgd", "signum", "momentum")
+FORGETS = (
+    *("fp16", "bf16", "scalecom_beta", "topk_without", "dgc", "terngrad", "qsgd", "signsgd", "signum", "momentum"),
+    *("sparseloco", "demo", "e3m0", "int8"),  # the first two average over senders, so that n times it is not their sum
+)
 LOSES_NOTHING = tuple(name for name in ALL if name not in FORGETS)
 SHAPE = (37, 41)
 

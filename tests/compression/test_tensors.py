@@ -17,7 +17,8 @@ from lplab.compression.tensors import operations, tensor_state, tensor_steps  # 
 from tests.compression.test_every_compressor import ALL, SHAPE, SIZES, overflowing  # noqa: E402
 
 CUDA = pytest.param("cuda", marks=pytest.mark.cuda)
-EXACT_ON_CUDA = tuple(name for name in ALL if name != "powersgd")  # no product of matrices promises its bits there
+PRODUCTS = ("powersgd", "demo")  # no product of matrices promises its bits on CUDA
+EXACT_ON_CUDA = tuple(name for name in ALL if name not in PRODUCTS)
 
 
 @pytest.fixture(autouse=True)
@@ -199,6 +200,16 @@ SETTINGS = st.one_of(
     st.builds(C.QSGD, st.integers(1, 255), st.integers(1, 600)),
     st.builds(C.PowerSGD, st.integers(1, 3), st.booleans(), st.booleans()),
     st.builds(C.Lossless, st.just("zlib")),
+    st.builds(
+        C.SparseLoCo,
+        chunk=st.sampled_from([4, 25, 64, 4096]),
+        k=st.integers(1, 4),
+        bits=st.integers(1, 4),
+        decay=st.floats(0, 1),
+        mean=st.sampled_from(["senders", "learners"]),
+    ),
+    st.builds(C.DeMo, chunk=st.sampled_from([4, 25, 64]), k=st.integers(1, 4), decay=st.floats(0, 0.999), wire=WIRE),
+    st.builds(C.LowBit, st.sampled_from(["e3m0", "e2m1", "int4", "e4m3fn", "e5m2", "int8"])),
 )
 WRAPPED = st.one_of(
     SETTINGS, st.builds(C.WarmUp, SETTINGS, dense_steps=st.integers(0, 1)), st.builds(C.DenseIfSmall, SETTINGS)
@@ -227,7 +238,7 @@ def test_every_setting_has_the_bits_of_arrays(compressor, gradients):
 
 @pytest.mark.cuda
 @settings(max_examples=300)
-@given(SETTINGS.filter(lambda compressor: not isinstance(compressor, C.PowerSGD)), drawn_gradients())
+@given(SETTINGS.filter(lambda compressor: not isinstance(compressor, C.PowerSGD | C.DeMo)), drawn_gradients())
 def test_every_setting_has_the_bits_of_arrays_on_cuda(compressor, gradients):
     compare(compressor, gradients, "cuda")
 

@@ -25,6 +25,7 @@ from torch import (  # noqa: F401  # the same names and meanings in both librari
     floor,
     isfinite,
     ones_like,
+    round,
     searchsorted,
     sign,
     signbit,
