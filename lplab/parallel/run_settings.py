@@ -34,7 +34,8 @@ class RunSettings:
         steps: number of steps.
         batch: examples of each learner; None: the task's batch divided among them.
         lr: learning rate; None: that of the task.
-        momentum: of SGD, from 0 to below 1; None: that of the task, or 0 with DGC, SignSGD and DeMo, which have their own.
+        momentum: of SGD, from 0 to below 1; None: that of the task, or 0 with DGC, SignSGD and DeMo, which have one of
+            their own.
         seed: of weights, batches and random bits.
         backend: "gloo" on CPUs, "nccl" on GPUs.
         ordered: whether values are summed in the order of ranks.

@@ -1,5 +1,4 @@
-"""SparseLoCo, DeMo and outer gradients of few bits, against emulations that are written from the papers, one element
-at a time."""
+"""SparseLoCo, DeMo and outer gradients of few bits, against emulations that take one element at a time."""
 
 import math
 
@@ -141,10 +140,11 @@ def cosine_sum(block):
     found = np.empty(block.shape)
     for u, v in np.ndindex(block.shape):
         factors = [math.sqrt((1 if f == 0 else 2) / n) for f, n in ((u, height), (v, width))]
+        down, right = math.pi * u / (2 * height), math.pi * v / (2 * width)
         found[u, v] = math.prod(factors) * math.fsum(
-            block[i, j] * math.cos(math.pi * (2 * i + 1) * u / (2 * height)) * math.cos(math.pi * (2 * j + 1) * v / (2 * width))
+            block[i, j] * math.cos((2 * i + 1) * down) * math.cos((2 * j + 1) * right)
             for i, j in np.ndindex(block.shape)
-        )  # fmt: skip
+        )
     return found
 
 
