@@ -2,7 +2,8 @@
 
 Both run the same generators of :mod:`lplab.compression`, so they agree bit for bit where values are summed in the order
 of ranks (``ordered=True``). Sharded updates with weights sent in 8 bits: ``sharded_update.py`` between processes,
-``simulated_sharding.py`` in one. Federated averaging with clients that drop out: ``federated.py``. FSDP: ``fsdp.py``.
+``simulated_sharding.py`` in one. Federated averaging with clients that drop out: ``federated.py``. Learners that
+take many steps of their own and then meet: ``local_steps.py``. FSDP: ``fsdp.py``.
 """
 
 from lplab.parallel.agreement import cosine_distance, hamming_distance
@@ -11,6 +12,7 @@ from lplab.parallel.compressor_states import CompressorStates, layer_infos, merg
 from lplab.parallel.federated import FedAvg, FederatedRound
 from lplab.parallel.hook import HookState, compress_hook, ddp_hook
 from lplab.parallel.learners import Learners, LearnerStep, shards, simulate_learners
+from lplab.parallel.local_steps import LocalRound, LocalSteps
 from lplab.parallel.run_settings import RunSettings
 from lplab.parallel.sharded_update import ShardedWeightUpdate
 from lplab.parallel.simulated import SimulatedRun, count_differences
@@ -24,6 +26,8 @@ __all__ = [
     "HookState",
     "LearnerStep",
     "Learners",
+    "LocalRound",
+    "LocalSteps",
     "RunSettings",
     "ShardedStep",
     "ShardedWeightUpdate",

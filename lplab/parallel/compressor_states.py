@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from lplab.compression import Compressor, LayerInfo
+from lplab.compression import Compressor, LayerInfo, TrafficLog, exchange
 from lplab.compression.compressor import all_finite, sum_of_ranks
 from lplab.compression.layer_state import LayerStates
 from lplab.compression.module_layers import counted_positions, module_infos
@@ -89,6 +89,43 @@ class CompressorStates:
         if saved["compressor"] != repr(self.compressor):
             raise ValueError(f"the checkpoint is of {saved['compressor']}, this run compresses by {self.compressor!r}")
         self.states.load(saved["layers"])
+
+
+def average_updates(
+    states: Mapping[int, CompressorStates], updates: Mapping[int, Mapping[str, np.ndarray]], step: int, seed: int
+) -> tuple[dict[str, np.ndarray], TrafficLog]:
+    """The averages of what some learners send, by layer, and the log of their messages. The caller commits the states.
+
+    Args:
+        states: of these learners, by their numbers.
+        updates: float32, by learner and layer.
+        step, seed: of the context.
+
+    Raises:
+        NotFiniteError: an update, or what is made of it, is not finite; the caller rolls all states back.
+
+    >>> from lplab.compression import Dense
+    >>> state = CompressorStates(Dense(), {"w": LayerInfo("w", (2,))})
+    >>> updates = {3: {"w": np.array([1, 2], np.float32)}, 5: {"w": np.array([3, 6], np.float32)}}
+    >>> averages, sent = average_updates({3: state, 5: state}, updates, step=0, seed=0)
+    >>> averages["w"].tolist(), sent.total(rank=5)
+    ([2.0, 4.0], 8)
+    """
+    learners, ledger = list(updates), TrafficLog()
+    first = states[learners[0]]
+    averages = {
+        name: exchange(
+            compressor,
+            [updates[learner][name] for learner in learners],
+            [states[learner].states[name] for learner in learners],
+            step=step,
+            layer=name,
+            seed=seed,
+            ledger=ledger,
+        )
+        for name, compressor in first.compressors.items()
+    }
+    return averages, TrafficLog([entry._replace(rank=learners[entry.rank]) for entry in ledger.entries])
 
 
 def merge_ranks(saved: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from lplab.checks import check_int
-from lplab.compression import NotFiniteError, TrafficLog, exchange
+from lplab.compression import NotFiniteError, TrafficLog
 from lplab.compression.compressor import ensure_finite
 from lplab.compression.module_layers import trainable_parameters
 from lplab.compression.sharded_weights import from_bytes, to_bytes
 from lplab.parallel.clients import FederatedSettings
-from lplab.parallel.compressor_states import CompressorStates, layer_infos
+from lplab.parallel.compressor_states import CompressorStates, average_updates, layer_infos
 from lplab.parallel.learner_gradients import Batch, Loss, learner_seed
 from lplab.training.loop.trainer import default_loss
 from lplab.training.thread_counts import torch_threads
@@ -88,8 +88,7 @@ class FedAvg:
         loss: Loss = default_loss,
         seed: int = 0,
     ) -> None:
-        if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
-            raise ValueError("BatchNorm has running means that differ from client to client; use another normalization")
+        refuse_batch_norm(model)
         if any(p.is_complex() for p in trainable_parameters(model).values()):
             raise TypeError("complex parameters are not supported: updates are sent as real float32 values")
         self.model, self.data, self.loss, self.seed = model, data, loss, seed
@@ -183,34 +182,24 @@ class FedAvg:
         """
         if not updates:
             return 0
-        ledger, clients = TrafficLog(), list(updates)
-        for client in clients:
+        for client in updates:
             self._states.setdefault(client, CompressorStates(self.settings.upload, self._infos))
-        states, parameters = [self._states[client] for client in clients], trainable_parameters(self.model)
-        new: dict[str, Tensor] = {}
+        states, parameters = {client: self._states[client] for client in updates}, trainable_parameters(self.model)
         try:
-            for name, parameter in parameters.items():
-                average = exchange(
-                    states[0].compressors[name],
-                    [updates[client][name] for client in clients],
-                    [state.states[name] for state in states],
-                    step=self.number,
-                    layer=name,
-                    seed=self.seed,
-                    ledger=ledger,
-                )
-                new[name] = ensure_finite((parameter.detach() + torch.from_numpy(average)).to(parameter.dtype))
+            averages, sent = average_updates(states, updates, self.number, self.seed)
+            new = {
+                name: ensure_finite((parameter.detach() + torch.from_numpy(averages[name])).to(parameter.dtype))
+                for name, parameter in parameters.items()
+            }
         except NotFiniteError:
-            for state in states:
+            for state in states.values():
                 state.rollback()
             return None
         _put(parameters, new)
-        for state in states:
+        for state in states.values():
             state.commit()
-        self.ledger.entries += [
-            type(e)(e.step, e.layer, e.kind, clients[e.rank], e.payload_bytes) for e in ledger.entries
-        ]
-        return ledger.total()
+        self.ledger.entries += sent.entries
+        return sent.total()
 
     def _residual_norm(self, clients: Any) -> float:
         """The norm of the sum of these clients' residuals, divided by the number of all clients."""
@@ -221,6 +210,12 @@ class FedAvg:
             if residuals:
                 total += float(np.square(np.sum(residuals, axis=0, dtype=np.float64) / self.settings.clients).sum())
         return float(np.sqrt(total))
+
+
+def refuse_batch_norm(model: nn.Module) -> None:
+    """Raise ValueError for a model with batch norms, whose running means no meeting averages."""
+    if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
+        raise ValueError("BatchNorm has running means that differ from client to client; use another normalization")
 
 
 def _put(parameters: dict[str, nn.Parameter], values: Any) -> None:

@@ -104,9 +104,7 @@ class Learners:
         if engine == "stacked":
             self._engine_options = {"passed": set(), "leave": self._computes_when_read}
         self._buffers: dict[torch.Size, Tensor] = {}
-        kinds = sorted({str(p.dtype).removeprefix("torch.") for p in trainable_parameters(model).values()})
-        if kinds != ["float32"]:
-            raise TypeError(f"learners train float32 parameters; those of this model: {', '.join(kinds) or 'none'}")
+        check_float32(model)
         infos = layer_infos(model, example)
         self.states = [CompressorStates(compressor, infos) for _ in range(self.world)]
         # What no magnitude in a state exceeds.
@@ -222,6 +220,13 @@ class Learners:
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
         self.step = saved["step"]
+
+
+def check_float32(model: nn.Module) -> None:
+    """Raise TypeError unless the trainable parameters are float32, and there is one."""
+    kinds = sorted({str(p.dtype).removeprefix("torch.") for p in trainable_parameters(model).values()})
+    if kinds != ["float32"]:
+        raise TypeError(f"learners train float32 parameters; those of this model: {', '.join(kinds) or 'none'}")
 
 
 def simulate_learners(

@@ -1,0 +1,325 @@
+"""Learners that take many steps of their own and then meet: DiLoCo and its kin (Douillard et al. 2023).
+
+In a round
+
+1. each learner starts from the shared weights and takes ``every`` steps with its own data and its own *inner*
+   optimizer, whose state it keeps and never averages;
+2. it sends how far it moved, Δ = start − end, compressed. This *pseudo-gradient* has the sign of a gradient;
+3. the *outer* optimizer moves the shared weights by the average of all Δ.
+
+The special cases: outer "mean" with SGD inside is federated averaging (:class:`~lplab.parallel.FedAvg`), and with
+``every=1`` it is data parallelism. Outer "nesterov" is DiLoCo (arXiv 2311.08105), with E3M0 messages as in Streaming
+DiLoCo (arXiv 2501.18512); outer "mean" with the compressor "sparseloco" is SparseLoCo (arXiv 2508.15706).
+
+Nesterov's momentum is PyTorch's: b ← μ·b + Δ, then the step is lr·(Δ + μ·b). The first step is therefore
+0.7 · 1.9 = 1.33 times the average Δ, further than the learners went on average.
+
+Everything here runs in one process. :mod:`lplab.parallel.rank_local_steps` does the same between processes.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from lplab.checks import check_int
+from lplab.compression import Compressor, NotFiniteError, TrafficLog, compressor_catalogue
+from lplab.compression.compressor import all_finite
+from lplab.compression.module_layers import trainable_parameters
+from lplab.parallel.compressor_states import (
+    CompressorStates,
+    as_arrays,
+    as_tensors,
+    average_updates,
+    layer_infos,
+    merge_ranks,
+)
+from lplab.parallel.federated import refuse_batch_norm
+from lplab.parallel.learner_gradients import Batch, Loss, learner_seed
+from lplab.parallel.learners import check_float32
+from lplab.training.loop.train_eval_mode import ensure_train_mode
+from lplab.training.loop.trainer import default_loss
+from lplab.training.thread_counts import torch_threads
+
+OUTER: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
+    "mean": partial(torch.optim.SGD, lr=1.0),
+    "sgd": partial(torch.optim.SGD, lr=0.7),
+    "nesterov": partial(torch.optim.SGD, lr=0.7, momentum=0.9, nesterov=True),
+    "adam": partial(torch.optim.Adam, lr=0.1, eps=0.1),
+}
+"""Outer optimizers by name. The rates of SGD and Nesterov are DiLoCo's, and so is Adam's ε, without which it was not
+stable; with the learning rate beside it, a small Δ moves the weights by about Δ."""
+ATTENDANCE = ("here", "late", "gone")
+Attendance = Callable[[int, int], str]
+
+
+@dataclass(frozen=True)
+class LocalRound:
+    """One round.
+
+    Attributes:
+        number: from 0.
+        loss: of the last inner step, mean over the learners that took part; NaN if none did.
+        took_part: the learners of whose pseudo-gradients the outer step was made.
+        payload_bytes: of all learners together.
+    """
+
+    number: int
+    loss: float
+    took_part: tuple[int, ...]
+    payload_bytes: int
+
+
+class SharedWeights:
+    """The weights from which all learners start a round, and the outer optimizer that moves them.
+
+    Args:
+        model: whose weights the learner moves; float32.
+        outer: the name of an outer optimizer, or a function of the parameters that makes one of ``torch.optim``.
+
+    Attributes:
+        weights: copies of the model's trainable parameters, by name.
+        optimizer: the outer one.
+
+    Raises:
+        ValueError: an unknown name.
+        TypeError: trainable parameters that are not float32, or none.
+
+    >>> model = nn.Linear(2, 1, bias=False)
+    >>> shared = SharedWeights(model, "mean")
+    >>> with torch.no_grad():
+    ...     _ = model.weight.sub_(1)
+    >>> deltas = shared.pseudo_gradients()
+    >>> deltas["weight"].round(6).tolist()
+    [[1.0, 1.0]]
+    """
+
+    def __init__(self, model: nn.Module, outer: str | Callable[[Any], torch.optim.Optimizer]) -> None:
+        if isinstance(outer, str) and outer not in OUTER:
+            raise ValueError(f"unknown outer optimizer {outer!r}; allowed: {', '.join(OUTER)}, or a function")
+        check_float32(model)
+        self.parameters = trainable_parameters(model)
+        self.weights = {name: nn.Parameter(p.detach().clone()) for name, p in self.parameters.items()}
+        self.optimizer = (OUTER[outer] if isinstance(outer, str) else outer)([*self.weights.values()])
+
+    def pseudo_gradients(self) -> dict[str, np.ndarray]:
+        """How far the model is from the shared weights, start − end: float32, by name."""
+        return {name: (w.detach() - self.parameters[name].detach()).cpu().numpy() for name, w in self.weights.items()}
+
+    def step(self, averages: Mapping[str, np.ndarray]) -> None:
+        """Move the shared weights by the averages of all pseudo-gradients, and the model to them."""
+        for name, weight in self.weights.items():
+            weight.grad = torch.from_numpy(averages[name]).to(weight.device)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.start()
+
+    @torch.no_grad()
+    def start(self) -> None:
+        """Move the model to the shared weights."""
+        for name, parameter in self.parameters.items():
+            parameter.copy_(self.weights[name])
+
+
+class LocalSteps:
+    """Learners that take steps of their own and meet, in one process.
+
+    Between rounds the model has the shared weights: it is what is to be evaluated.
+
+    Args:
+        model: any module without batch norms; float32. Random layers have a seed for each learner and step.
+        batches: a function of (step, learner) that returns a learner's (inputs, targets); steps count across rounds.
+        learners: number of learners.
+        every: inner steps of a round.
+        inner: a function of the parameters that makes a learner's optimizer; None: AdamW.
+        outer: as for :class:`SharedWeights`.
+        compressor: of the pseudo-gradients, or its text, as in "sparseloco" or "lowbit:format=e3m0".
+        schedule: a function of an inner optimizer that makes its schedule, which counts the steps of that learner;
+            None: constant learning rates.
+        clip: the largest norm of a learner's gradient in an inner step; None: no clipping.
+        attendance: a function of (round, learner). A learner that is "late" takes its steps, and its message comes too
+            late; one that is "gone" takes no steps. Both are left out of the round and begin the next one from the
+            shared weights, as all do. None: all are "here".
+        loss: a function of (output, target).
+        seed: of all random numbers.
+
+    Attributes:
+        ledger: traffic log of all messages: step is the round, rank the learner.
+        number: of rounds made.
+
+    Raises:
+        ValueError: a number out of range, an unknown name, a model with batch norms.
+        TypeError: trainable parameters that are not float32, or none.
+
+    >>> def batches(step, learner):
+    ...     generator = torch.Generator().manual_seed(10 * step + learner)
+    ...     return torch.randn(8, 64, generator=generator), torch.randint(0, 4, (8,), generator=generator)
+    >>> run = LocalSteps(nn.Linear(64, 64, bias=False), batches, learners=2, every=3, compressor="sparseloco")
+    >>> first = next(run.rounds(1))
+    >>> first.took_part, first.payload_bytes  # two messages of 64 · 14 bits and a table of 16 bytes
+    ((0, 1), 256)
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        batches: Callable[[int, int], Batch],
+        *,
+        learners: int = 4,
+        every: int = 30,
+        inner: Callable[[Any], torch.optim.Optimizer] | None = None,
+        outer: str | Callable[[Any], torch.optim.Optimizer] = "nesterov",
+        compressor: str | Compressor = "dense",
+        schedule: Callable[[torch.optim.Optimizer], Any] | None = None,
+        clip: float | None = None,
+        attendance: Attendance | None = None,
+        loss: Loss = default_loss,
+        seed: int = 0,
+    ) -> None:
+        refuse_batch_norm(model)
+        self.model, self.batches, self.loss, self.seed, self.clip = model, batches, loss, seed, clip
+        self.learners = check_int("learners", learners, 1, 2**16)
+        self.every = check_int("every", every, 1, 2**20)
+        self.shared = SharedWeights(model, outer)
+        if isinstance(compressor, str):
+            compressor = compressor_catalogue.get(compressor)
+        infos = layer_infos(model)
+        self.states = [CompressorStates(compressor, infos) for _ in range(self.learners)]
+        self._make_inner = inner or torch.optim.AdamW
+        self._make_schedule = schedule
+        self.inner: list[torch.optim.Optimizer] = []
+        self.schedules: list[Any] = []
+        for _ in range(self.learners):
+            self.inner.append(self._make_inner(model.parameters()))
+            self.schedules.append(schedule(self.inner[-1]) if schedule else None)
+        self._attendance: Attendance = attendance or (lambda number, learner: "here")
+        self.ledger, self.number = TrafficLog(), 0
+
+    def rounds(self, count: int) -> Iterator[LocalRound]:
+        """Make ``count`` rounds and yield after each."""
+        for _ in range(check_int("count", count, 0, 2**31 - 1)):
+            yield self.one_round()
+
+    def one_round(self) -> LocalRound:
+        """Let the learners take their steps, exchange the pseudo-gradients, and move the shared weights.
+
+        A learner whose pseudo-gradient is not finite is left out, and its inner optimizer begins anew. If an average
+        overflows, all are left out.
+
+        Raises:
+            ValueError: an attendance that is none of "here", "late" and "gone".
+        """
+        deltas: dict[int, dict[str, np.ndarray]] = {}
+        losses = {}
+        with torch_threads(1):
+            for learner in range(self.learners):
+                attendance = self._attendance(self.number, learner)
+                if attendance not in ATTENDANCE:
+                    raise ValueError(f"attendance must be one of {', '.join(ATTENDANCE)}, got {attendance!r}")
+                if attendance == "gone":
+                    continue
+                losses[learner] = self._inner_steps(learner)
+                delta = self.shared.pseudo_gradients()
+                self.shared.start()
+                if not all(map(all_finite, delta.values())):
+                    self._begin_anew(learner)
+                elif attendance == "here":
+                    deltas[learner] = delta
+            sent = self._meet(deltas)
+        if sent is None:
+            deltas, sent = {}, 0
+        self.number += 1
+        loss = float(np.mean([losses[learner] for learner in deltas])) if deltas else float("nan")
+        return LocalRound(self.number - 1, loss, tuple(deltas), sent)
+
+    def _inner_steps(self, learner: int) -> float:
+        """Take a learner's steps with the model; the last loss."""
+        optimizer, schedule = self.inner[learner], self.schedules[learner]
+        ensure_train_mode(self.model)
+        with torch.random.fork_rng(devices=[]):
+            for step in range(self.number * self.every, (self.number + 1) * self.every):
+                torch.manual_seed(learner_seed(self.seed, step, learner))
+                inputs, targets = self.batches(step, learner)
+                optimizer.zero_grad()
+                value = self.loss(self.model(inputs), targets)
+                value.backward()
+                if self.clip is not None:
+                    nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
+                optimizer.step()
+                if schedule is not None:
+                    schedule.step()
+            optimizer.zero_grad()
+        return value.item()
+
+    def _begin_anew(self, learner: int) -> None:
+        """A new inner optimizer: the moments of the old one may be NaN. Its schedule goes on."""
+        optimizer = self._make_inner(self.model.parameters())
+        if self._make_schedule is not None:
+            schedule, old = self._make_schedule(optimizer), self.schedules[learner].state_dict()
+            schedule.load_state_dict(old)
+            for group, rate in zip(optimizer.param_groups, schedule.get_last_lr(), strict=True):
+                group["lr"] = rate
+            self.schedules[learner] = schedule
+        self.inner[learner] = optimizer
+
+    def _meet(self, deltas: Mapping[int, Mapping[str, np.ndarray]]) -> int | None:
+        """Exchange and make the outer step; the bytes sent, or None if an average overflows, and nothing changes."""
+        if not deltas:
+            return 0
+        states = {learner: self.states[learner] for learner in deltas}
+        try:
+            averages, sent = average_updates(states, deltas, self.number, self.seed)
+        except NotFiniteError:
+            for state in states.values():
+                state.rollback()
+            return None
+        for state in states.values():
+            state.commit()
+        self.shared.step(averages)
+        self.ledger.entries += sent.entries
+        return sent.total()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state to resume from, bit for bit with the same number of learners."""
+        return {
+            "model": self.model.state_dict(),
+            "outer": self.shared.optimizer.state_dict(),
+            "inner": [optimizer.state_dict() for optimizer in self.inner],
+            "schedules": [schedule and schedule.state_dict() for schedule in self.schedules],
+            "residuals": [as_tensors(state.state_dict()) for state in self.states],
+            "round": self.number,
+        }
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Resume, also with another number of learners.
+
+        Then each takes the mean residual of the old ones, and learner i the inner optimizer of the old learner i mod
+        their number.
+
+        Raises:
+            ValueError: a checkpoint of another compressor or other layers.
+        """
+        residuals, before = [as_arrays(state) for state in saved["residuals"]], len(saved["inner"])
+        if before != self.learners:
+            residuals = [merge_ranks(residuals)] * self.learners
+        for learner, (state, arrays) in enumerate(zip(self.states, residuals, strict=True)):
+            state.load_state_dict(arrays)
+            # Optimizers keep the tensors that they load.
+            self.inner[learner].load_state_dict(deepcopy(saved["inner"][learner % before]))
+            if self.schedules[learner] is not None:
+                self.schedules[learner].load_state_dict(saved["schedules"][learner % before])
+        self.model.load_state_dict(saved["model"])
+        with torch.no_grad():
+            for name, weight in self.shared.weights.items():
+                weight.copy_(self.shared.parameters[name])
+        self.shared.optimizer.load_state_dict(deepcopy(saved["outer"]))
+        self.number = saved["round"]

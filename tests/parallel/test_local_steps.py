@@ -1,0 +1,288 @@
+"""Learners that take steps of their own and meet: the outer step by hand, FedAvg as a special case, who is left out."""
+
+import copy
+from functools import partial
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+from lplab.compression import Dense, LowBit, SparseLoCo  # noqa: E402
+from lplab.parallel import FedAvg, FederatedSettings, Learners, LocalSteps  # noqa: E402
+from lplab.parallel.compressor_states import layer_infos  # noqa: E402
+from lplab.training.loop.trainer import default_loss  # noqa: E402
+
+EVERY, LEARNERS = 3, 3
+SGD, ADAMW = partial(torch.optim.SGD, lr=0.1), partial(torch.optim.AdamW, lr=0.01)
+
+
+def net(dropout=0.0):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Dropout(dropout), nn.Linear(64, 4))
+
+
+def batches(step, learner):
+    generator = torch.Generator().manual_seed(100 * step + learner)
+    x = torch.randn(10, 20, generator=generator)
+    return x, (x[:, 0] > 0).long() + 2 * (x[:, 1] > 0).long()
+
+
+def local(model=None, data=batches, **settings):
+    return LocalSteps(model or net(), data, **{"learners": LEARNERS, "every": EVERY, "inner": ADAMW, **settings})
+
+
+def flat(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()]).double()
+
+
+# ---- the outer step --------------------------------------------------------------------------------------------------
+
+
+def nesterov(delta, memory):
+    memory["b"] = 0.9 * memory.get("b", 0) + delta
+    return 0.7 * (delta + 0.9 * memory["b"])
+
+
+def adam(delta, memory):
+    memory["t"] = memory.get("t", 0) + 1
+    memory["m"] = 0.9 * memory.get("m", 0) + 0.1 * delta
+    memory["v"] = 0.999 * memory.get("v", 0) + 0.001 * delta**2
+    first, second = memory["m"] / (1 - 0.9 ** memory["t"]), memory["v"] / (1 - 0.999 ** memory["t"])
+    return 0.1 * first / (np.sqrt(second) + 0.1)
+
+
+OUTER_STEPS = {
+    "mean": lambda delta, memory: delta,
+    "sgd": lambda delta, memory: 0.7 * delta,
+    "nesterov": nesterov,
+    "adam": adam,
+}
+
+
+@pytest.mark.parametrize("outer", OUTER_STEPS)
+def test_rounds_are_those_of_the_algorithm(outer):
+    """One model and one inner optimizer for each learner, and the outer step in float64."""
+    run, models, memory = local(outer=outer), [net() for _ in range(LEARNERS)], {}
+    optimizers, shared = [ADAMW(model.parameters()) for model in models], flat(net()).numpy()
+    for number in range(3):
+        for learner, (model, optimizer) in enumerate(zip(models, optimizers, strict=True)):
+            nn.utils.vector_to_parameters(torch.from_numpy(shared).float(), model.parameters())
+            for step in range(EVERY * number, EVERY * (number + 1)):
+                inputs, targets = batches(step, learner)
+                optimizer.zero_grad()
+                default_loss(model(inputs), targets).backward()
+                optimizer.step()
+        ends = np.mean([flat(model).numpy() for model in models], axis=0)
+        shared = shared - OUTER_STEPS[outer](shared - ends, memory)
+        run.one_round()
+        np.testing.assert_allclose(flat(run.model).numpy(), shared, atol=3e-6)
+
+
+def test_the_first_step_of_nesterov_goes_133_percent_of_the_way():
+    start = flat(net())
+    plain, far = local(outer="mean"), local(outer="nesterov")
+    plain.one_round()
+    far.one_round()
+    torch.testing.assert_close(flat(far.model) - start, 1.33 * (flat(plain.model) - start), rtol=1e-3, atol=1e-6)
+
+
+def test_plain_sgd_inside_and_the_mean_outside_are_federated_averaging_to_the_bit():
+    run = local(inner=SGD, outer="mean")
+    settings = FederatedSettings(clients=LEARNERS, share=1.0, local_steps=EVERY, lr=0.1)
+    federated = FedAvg(net(), lambda client, step: batches(step, client), settings)
+    for ours, theirs in zip(run.rounds(4), federated.rounds(4), strict=True):
+        assert torch.equal(flat(run.model), flat(federated.model))
+        assert ours.loss == theirs.loss and ours.payload_bytes == theirs.bytes_up
+
+
+def test_a_meeting_after_each_step_is_data_parallelism():
+    run = local(inner=SGD, outer="mean", every=1)
+    together = Learners(net(), default_loss, batches, Dense(), LEARNERS, optimizer=SGD)
+    list(run.rounds(5))
+    list(together.steps(5))
+    torch.testing.assert_close(flat(run.model), flat(together.model), rtol=0, atol=1e-6)
+
+
+def test_inner_optimizers_are_kept_and_never_averaged():
+    run = local()
+    list(run.rounds(2))
+    moments = [run.inner[learner].state[run.model[0].weight]["exp_avg"] for learner in range(LEARNERS)]
+    assert not torch.equal(moments[0], moments[1])
+    assert {float(o.state[run.model[0].weight]["step"]) for o in run.inner} == {2 * EVERY}
+
+
+def test_a_schedule_counts_the_steps_of_its_learner():
+    run = local(schedule=lambda inner: torch.optim.lr_scheduler.StepLR(inner, EVERY, gamma=0.5))
+    list(run.rounds(2))
+    assert [inner.param_groups[0]["lr"] for inner in run.inner] == [0.0025] * LEARNERS
+
+
+def test_gradients_are_clipped_in_inner_steps():
+    start, run = flat(net()), local(inner=partial(torch.optim.SGD, lr=1.0), outer="mean", learners=1, clip=1e-3)
+    run.one_round()
+    assert 0 < (flat(run.model) - start).norm() <= EVERY * 1e-3 * 1.001
+
+
+# ---- messages --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["sparseloco", "lowbit", "lowbit:format=int8", "topk:density=0.05", "powersgd"])
+def test_any_compressor_learns_and_its_bytes_are_those_of_the_plan(text):
+    run = local(net(dropout=0.1), compressor=text, outer="mean", every=10)
+    rounds = list(run.rounds(12))
+    assert rounds[-1].loss < 0.8 * rounds[0].loss
+    infos, states = layer_infos(run.model), run.states[0]
+    planned = sum(sum(t.payload_bytes for t in states.compressors[n].plan(i.shape)) for n, i in infos.items())
+    for report in rounds:
+        assert report.payload_bytes == run.ledger.total(step=report.number) == LEARNERS * planned
+
+
+def test_four_bits_are_an_eighth_of_float32():
+    dense, few = (next(local(compressor=text).rounds(1)).payload_bytes for text in ("dense", "lowbit"))
+    assert few == dense / 8 + LEARNERS * 4 * 4  # a scale for each of four layers
+
+
+def test_the_residual_stays_at_its_learner():
+    run = local(compressor=SparseLoCo(chunk=64, k=4))
+    run.one_round()
+    residuals = [state.states["0.weight"]["residual"] for state in run.states]
+    assert residuals[0].any() and not np.array_equal(residuals[0], residuals[1])
+
+
+# ---- who takes part --------------------------------------------------------------------------------------------------
+
+
+def test_who_is_late_or_gone_is_left_out_and_joins_the_next_round():
+    how = {(1, 0): "late", (1, 2): "gone"}
+    run = local(attendance=lambda number, learner: how.get((number, learner), "here"), compressor="sparseloco")
+    reports = []
+    for report in run.rounds(3):
+        reports.append(report.took_part)
+        if report.number == 0:
+            before = [state.states["0.weight"]["residual"].copy() for state in run.states]
+        elif report.number == 1:
+            same = [
+                np.array_equal(b, s.states["0.weight"]["residual"]) for b, s in zip(before, run.states, strict=True)
+            ]
+            assert same == [True, False, True], "who sent nothing keeps its residual"
+            assert {e.rank for e in run.ledger.entries if e.step == 1} == {1}
+    assert reports == [(0, 1, 2), (1,), (0, 1, 2)]
+    steps = [float(inner.state[run.model[0].weight]["step"]) for inner in run.inner]
+    assert steps == [3 * EVERY, 3 * EVERY, 2 * EVERY], "a late learner has taken its steps"
+
+
+def test_a_round_of_two_is_the_mean_of_two():
+    """A learner that is gone is not counted, as one that did not move would be."""
+    two, three = local(learners=2), local(attendance=lambda number, learner: "here" if learner < 2 else "gone")
+    list(two.rounds(2))
+    list(three.rounds(2))
+    assert torch.equal(flat(two.model), flat(three.model))
+
+
+def test_nobody_comes_and_nothing_changes():
+    run = local(attendance=lambda number, learner: "late" if number else "here")
+    run.one_round()
+    before, memory = flat(run.model), copy.deepcopy(run.shared.optimizer.state_dict())
+    report = run.one_round()
+    assert report.took_part == () and report.payload_bytes == 0 and np.isnan(report.loss)
+    assert torch.equal(flat(run.model), before)
+    for name, values in memory["state"].items():
+        assert torch.equal(
+            values["momentum_buffer"], run.shared.optimizer.state_dict()["state"][name]["momentum_buffer"]
+        )
+
+
+def poisoned(step, learner):
+    """NaN for learner 1 in the second round."""
+    inputs, targets = batches(step, learner)
+    return inputs * (float("nan") if learner == 1 and step == EVERY + 1 else 1), targets
+
+
+def test_nan_of_one_learner_spoils_no_other():
+    """To the bit as if the learner had been late; its optimizer begins anew, and the next round has it again."""
+    late = local(inner=SGD, attendance=lambda number, learner: "late" if (number, learner) == (1, 1) else "here")
+    bad = local(inner=SGD, data=poisoned)
+    assert (
+        [r.took_part for r in bad.rounds(3)] == [r.took_part for r in late.rounds(3)] == [(0, 1, 2), (0, 2), (0, 1, 2)]
+    )
+    assert torch.equal(flat(bad.model), flat(late.model))
+    adam = local(data=poisoned, schedule=lambda inner: torch.optim.lr_scheduler.StepLR(inner, EVERY, gamma=0.5))
+    assert [r.took_part for r in adam.rounds(3)] == [(0, 1, 2), (0, 2), (0, 1, 2)]
+    assert torch.isfinite(flat(adam.model)).all()
+    assert {inner.param_groups[0]["lr"] for inner in adam.inner} == {0.00125}, "the schedule has gone on"
+
+
+def test_an_average_that_overflows_leaves_all_out():
+    class Far(torch.optim.SGD):
+        """An optimizer that moves weights by almost the largest number."""
+
+        def step(self):
+            for parameter in self.param_groups[0]["params"]:
+                parameter.data.fill_(-3e38)
+
+    run = local(inner=partial(Far, lr=1.0), every=1)
+    before = flat(run.model)
+    report = run.one_round()
+    assert report.took_part == () and report.payload_bytes == 0 and torch.equal(flat(run.model), before)
+    assert run.ledger.entries == []
+
+
+# ---- checkpoints -----------------------------------------------------------------------------------------------------
+
+
+def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one():
+    settings = {"compressor": "sparseloco", "schedule": lambda o: torch.optim.lr_scheduler.ExponentialLR(o, 0.99)}
+    whole = local(**settings)
+    list(whole.rounds(2))
+    saved = copy.deepcopy(whole.state_dict())
+    list(whole.rounds(2))
+    resumed = local(**settings)
+    resumed.load_state_dict(saved)
+    assert [report.number for report in resumed.rounds(2)] == [2, 3]
+    assert torch.equal(flat(resumed.model), flat(whole.model))
+
+
+@pytest.mark.parametrize("learners", [2, 5])
+def test_another_number_of_learners_goes_on_with_the_mean_residual(learners):
+    run = local(compressor=SparseLoCo(chunk=64, k=4))
+    list(run.rounds(2))
+    other = local(compressor=SparseLoCo(chunk=64, k=4), learners=learners)
+    other.load_state_dict(run.state_dict())
+    mean = np.mean([state.states["0.weight"]["residual"] for state in run.states], axis=0)
+    for state in other.states:
+        np.testing.assert_allclose(state.states["0.weight"]["residual"], mean, atol=1e-7)
+    weight, mine = run.model[0].weight, other.model[0].weight
+    assert torch.equal(other.inner[-1].state[mine]["exp_avg"], run.inner[(learners - 1) % 3].state[weight]["exp_avg"])
+    before = run.inner[0].state[weight]["exp_avg"].clone()
+    assert next(other.rounds(1)).took_part == tuple(range(learners))
+    assert torch.equal(run.inner[0].state[weight]["exp_avg"], before), "the checkpoint is copied"
+
+
+def test_a_checkpoint_of_another_compressor_is_refused():
+    run = local(compressor=LowBit())
+    with pytest.raises(ValueError, match="the checkpoint is of Dense"):
+        run.load_state_dict(local().state_dict())
+
+
+# ---- what is not allowed ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("settings", "error", "message"), [
+    ({"outer": "momentum"}, ValueError, "unknown outer optimizer 'momentum'; allowed: mean, sgd, nesterov, adam"),
+    ({"every": 0}, ValueError, "every must be"),
+    ({"learners": 0}, ValueError, "learners must be"),
+    ({"compressor": "sparselocal"}, ValueError, "did you mean sparseloco"),
+    ({"compressor": 3}, TypeError, "a compressor is needed"),
+    ({"model": nn.Sequential(nn.Linear(20, 4), nn.BatchNorm1d(4))}, ValueError, "BatchNorm has running means"),
+    ({"model": nn.Linear(20, 4, dtype=torch.float64)}, TypeError, "learners train float32 parameters"),
+])  # fmt: skip
+def test_what_cannot_be_is_refused(settings, error, message):
+    with pytest.raises(error, match=message):
+        local(**settings)
+
+
+def test_an_attendance_that_nobody_knows_is_refused():
+    with pytest.raises(ValueError, match="attendance must be one of here, late, gone, got 'ill'"):
+        local(attendance=lambda number, learner: "ill").one_round()
