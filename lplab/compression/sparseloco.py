@@ -1,7 +1,7 @@
 """SparseLoCo: the largest elements of each chunk in two bits, and a residual that forgets (Sarfi et al. 2025).
 
 Learners take many steps of their own and send how far they moved, Δ = start − end, a *pseudo-gradient*, once a round
-(``lplab.parallel.local_steps``). Each keeps a residual e, which takes the place of the outer momentum:
+(:class:`lplab.parallel.LocalSteps`). Each keeps a residual e, which takes the place of the outer momentum:
 
 1. e ← decay·e + Δ;
 2. e is cut into chunks of 64 × 64, and the k largest |e| of each chunk are chosen;

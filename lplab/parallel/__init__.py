@@ -3,7 +3,8 @@
 Both run the same generators of :mod:`lplab.compression`, so they agree bit for bit where values are summed in the order
 of ranks (``ordered=True``). Sharded updates with weights sent in 8 bits: ``sharded_update.py`` between processes,
 ``simulated_sharding.py`` in one. Federated averaging with clients that drop out: ``federated.py``. Learners that
-take many steps of their own and then meet: ``local_steps.py``. FSDP: ``fsdp.py``.
+take many steps of their own and then meet: ``local_rounds.py``; between processes ``rank_local_steps.py``. FSDP:
+``fsdp.py``.
 """
 
 from lplab.parallel.agreement import cosine_distance, hamming_distance
@@ -12,7 +13,8 @@ from lplab.parallel.compressor_states import CompressorStates, layer_infos, merg
 from lplab.parallel.federated import FedAvg, FederatedRound
 from lplab.parallel.hook import HookState, compress_hook, ddp_hook
 from lplab.parallel.learners import Learners, LearnerStep, shards, simulate_learners
-from lplab.parallel.local_steps import LocalRound, LocalSteps
+from lplab.parallel.local_rounds import LocalRound, LocalSteps
+from lplab.parallel.rank_local_steps import RankLocalSteps, local_steps
 from lplab.parallel.run_settings import RunSettings
 from lplab.parallel.sharded_update import ShardedWeightUpdate
 from lplab.parallel.simulated import SimulatedRun, count_differences
@@ -28,6 +30,7 @@ __all__ = [
     "Learners",
     "LocalRound",
     "LocalSteps",
+    "RankLocalSteps",
     "RunSettings",
     "ShardedStep",
     "ShardedWeightUpdate",
@@ -40,6 +43,7 @@ __all__ = [
     "ddp_hook",
     "hamming_distance",
     "layer_infos",
+    "local_steps",
     "merge_ranks",
     "shards",
     "simulate_learners",

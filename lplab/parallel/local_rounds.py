@@ -14,7 +14,7 @@ DiLoCo (arXiv 2501.18512); outer "mean" with the compressor "sparseloco" is Spar
 Nesterov's momentum is PyTorch's: b ← μ·b + Δ, then the step is lr·(Δ + μ·b). The first step is therefore
 0.7 · 1.9 = 1.33 times the average Δ, further than the learners went on average.
 
-Everything here runs in one process. :mod:`lplab.parallel.rank_local_steps` does the same between processes.
+Everything here runs in one process. :func:`lplab.parallel.local_steps` does the same between processes.
 
 This module needs PyTorch.
 """
@@ -194,13 +194,8 @@ class LocalSteps:
             compressor = compressor_catalogue.get(compressor)
         infos = layer_infos(model)
         self.states = [CompressorStates(compressor, infos) for _ in range(self.learners)]
-        self._make_inner = inner or torch.optim.AdamW
-        self._make_schedule = schedule
-        self.inner: list[torch.optim.Optimizer] = []
-        self.schedules: list[Any] = []
-        for _ in range(self.learners):
-            self.inner.append(self._make_inner(model.parameters()))
-            self.schedules.append(schedule(self.inner[-1]) if schedule else None)
+        self.inner = [(inner or torch.optim.AdamW)(model.parameters()) for _ in range(self.learners)]
+        self.schedules = [schedule(optimizer) if schedule else None for optimizer in self.inner]
         self._attendance: Attendance = attendance or (lambda number, learner: "here")
         self.ledger, self.number = TrafficLog(), 0
 
@@ -212,8 +207,8 @@ class LocalSteps:
     def one_round(self) -> LocalRound:
         """Let the learners take their steps, exchange the pseudo-gradients, and move the shared weights.
 
-        A learner whose pseudo-gradient is not finite is left out, and its inner optimizer begins anew. If an average
-        overflows, all are left out.
+        A learner whose pseudo-gradient is not finite is left out, and its inner optimizer forgets its state. If an
+        average overflows, all are left out.
 
         Raises:
             ValueError: an attendance that is none of "here", "late" and "gone".
@@ -231,7 +226,8 @@ class LocalSteps:
                 delta = self.shared.pseudo_gradients()
                 self.shared.start()
                 if not all(map(all_finite, delta.values())):
-                    self._begin_anew(learner)
+                    # Its moments may be NaN, too.
+                    self.inner[learner].state.clear()
                 elif attendance == "here":
                     deltas[learner] = delta
             sent = self._meet(deltas)
@@ -259,17 +255,6 @@ class LocalSteps:
                     schedule.step()
             optimizer.zero_grad()
         return value.item()
-
-    def _begin_anew(self, learner: int) -> None:
-        """A new inner optimizer: the moments of the old one may be NaN. Its schedule goes on."""
-        optimizer = self._make_inner(self.model.parameters())
-        if self._make_schedule is not None:
-            schedule, old = self._make_schedule(optimizer), self.schedules[learner].state_dict()
-            schedule.load_state_dict(old)
-            for group, rate in zip(optimizer.param_groups, schedule.get_last_lr(), strict=True):
-                group["lr"] = rate
-            self.schedules[learner] = schedule
-        self.inner[learner] = optimizer
 
     def _meet(self, deltas: Mapping[int, Mapping[str, np.ndarray]]) -> int | None:
         """Exchange and make the outer step; the bytes sent, or None if an average overflows, and nothing changes."""

@@ -1,0 +1,183 @@
+"""Local steps between processes: an optimizer that meets the others after every so many of its own steps.
+
+    meetings = local_steps(model, optimizer, every=30, compressor="sparseloco", store=store, rank=rank, world=4)
+    ...                                                       # the training loop stays as it is
+    optimizer.step()                                          # every thirtieth call of it ends with a meeting
+
+The bits are those of :class:`lplab.parallel.LocalSteps`, which runs all learners in one process. Processes meet through
+a store (``store_meeting.py``): one that dies, or comes too late, is left out of the round. One that was left out reads
+the others' messages, and begins its next round from the same weights as they do.
+
+This module needs PyTorch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import nn
+
+from lplab.checks import check_int, check_number
+from lplab.compression import Compressor, TrafficLog, compressor_catalogue
+from lplab.compression.compressor import all_finite
+from lplab.parallel.compressor_states import CompressorStates, as_arrays, as_tensors, layer_infos
+from lplab.parallel.federated import refuse_batch_norm
+from lplab.parallel.local_rounds import SharedWeights
+from lplab.parallel.store_meeting import Meeting, StoreMeetings
+
+
+class RankLocalSteps:
+    """One rank that takes steps of its own and meets the others; see :func:`local_steps`.
+
+    Attributes:
+        took_part: the ranks of the last meeting; () before the first.
+        ledger: traffic log of this rank: step is the round.
+        meetings: with the others; ``meetings.number`` is that of the next round.
+        shared: the weights from which all start a round, and the outer optimizer.
+        states: the compressors and the residuals of this rank.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        every: int,
+        meetings: StoreMeetings,
+        compressor: Compressor,
+        outer: str | Callable[[Any], torch.optim.Optimizer],
+        seed: int,
+    ) -> None:
+        refuse_batch_norm(model)
+        self.optimizer, self.every, self.seed = optimizer, every, seed
+        self.meetings, self.shared = meetings, SharedWeights(model, outer)
+        self.states = CompressorStates(compressor, layer_infos(model))
+        self.ledger = TrafficLog()
+        self.took_part: tuple[int, ...] = ()
+        self._steps = 0
+        self._check_start()
+        self._hook = optimizer.register_step_post_hook(self._after_step)
+
+    def remove(self) -> None:
+        """Let the optimizer meet nobody any more."""
+        self._hook.remove()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state to resume from after a meeting, without the inner optimizer and its schedule."""
+        return {
+            "rank": self.meetings.rank,
+            "round": self.meetings.number,
+            "weights": {name: weight.detach().clone() for name, weight in self.shared.weights.items()},
+            "outer": deepcopy(self.shared.optimizer.state_dict()),
+            "residuals": as_tensors(self.states.state_dict()),
+        }
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Resume, or join a run that is rounds ahead, from the state of this rank or of another one.
+
+        The residual of another rank is not taken: it still has it.
+
+        Raises:
+            ValueError: a checkpoint of another compressor or other layers.
+        """
+        if saved["rank"] == self.meetings.rank:
+            self.states.load_state_dict(as_arrays(saved["residuals"]))
+        with torch.no_grad():
+            for name, weight in self.shared.weights.items():
+                weight.copy_(saved["weights"][name])
+        # Optimizers keep the tensors that they load.
+        self.shared.optimizer.load_state_dict(deepcopy(saved["outer"]))
+        self.shared.start()
+        self._steps = 0
+        self.meetings.join(saved["round"])
+
+    def _check_start(self) -> None:
+        digest = hashlib.sha256()
+        for weight in self.shared.weights.values():
+            digest.update(weight.detach().cpu().numpy().tobytes())
+        first = bytes(self.meetings.store.compare_set("lplab/start", "", digest.hexdigest())).decode()
+        if first != digest.hexdigest():
+            raise ValueError(
+                f"rank {self.meetings.rank} begins with other weights than the first rank: build the model with the "
+                "same seed on all ranks, or load the same checkpoint"
+            )
+
+    def _after_step(self, *_: Any) -> None:
+        """Meet after the last step of a round; and again, while the others are rounds ahead."""
+        self._steps += 1
+        if self._steps % self.every:
+            return
+        deltas = self.shared.pseudo_gradients()
+        finite = all(map(all_finite, deltas.values()))
+        if not finite:
+            # Its moments may be NaN, too.
+            self.optimizer.state.clear()
+        self._apply(self.meetings.meet(self.states, deltas if finite else None, self.seed))
+        while self.meetings.decided:
+            self._apply(self.meetings.meet(self.states, None, self.seed))
+
+    def _apply(self, meeting: Meeting) -> None:
+        self.took_part = () if meeting.averages is None else meeting.members
+        self.ledger.entries += meeting.sent.entries
+        if meeting.averages is None:
+            self.shared.start()
+        else:
+            self.shared.step(meeting.averages)
+
+
+def local_steps(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    *,
+    store: Any,
+    rank: int,
+    world: int,
+    every: int = 30,
+    outer: str | Callable[[Any], torch.optim.Optimizer] = "nesterov",
+    compressor: str | Compressor = "dense",
+    patience: float = 60.0,
+    seed: int = 0,
+) -> RankLocalSteps:
+    """Let an optimizer meet those of the other ranks after every ``every`` steps.
+
+    Args:
+        model: float32, without batch norms and not wrapped; with the same weights on all ranks.
+        optimizer: the inner one, of the model's parameters. It keeps its state.
+        store: of torch.distributed, the same for all ranks, as ``TCPStore`` or ``FileStore``. A process group is not
+            needed. The store must outlive the ranks.
+        rank, world: this rank, and how many there are.
+        every: inner steps of a round.
+        outer: "mean", "sgd", "nesterov" or "adam", or a function of the parameters that makes an optimizer; see
+            :data:`~lplab.parallel.local_rounds.OUTER`.
+        compressor: of the pseudo-gradients, or its text, as in "sparseloco".
+        patience: seconds that a rank waits for the others. Who was missing in a round is not waited for in the next.
+        seed: of the compressor's random numbers, the same on all ranks.
+
+    Raises:
+        ValueError: a number out of range, an unknown name, a model with batch norms, other weights than the first
+            rank's.
+        TypeError: trainable parameters that are not float32, or none.
+
+    >>> import torch.distributed as dist
+    >>> model = nn.Linear(4, 2)
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> run = local_steps(model, optimizer, every=2, store=dist.HashStore(), rank=0, world=1)
+    >>> for _ in range(4):
+    ...     optimizer.zero_grad()
+    ...     model(torch.ones(3, 4)).sum().backward()
+    ...     optimizer.step()
+    >>> run.took_part, run.meetings.number, run.ledger.total(step=1)
+    ((0,), 2, 40)
+    """
+    check_int("world", world, 1, 2**16)
+    check_int("rank", rank, 0, world - 1)
+    check_int("every", every, 1, 2**20)
+    if not 0 < check_number("patience", patience) < float("inf"):
+        raise ValueError(f"patience must be a positive number of seconds, got {patience}")
+    if isinstance(compressor, str):
+        compressor = compressor_catalogue.get(compressor)
+    meetings = StoreMeetings(store, rank, world, patience)
+    return RankLocalSteps(model, optimizer, every, meetings, compressor, outer, seed)
