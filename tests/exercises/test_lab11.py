@@ -12,7 +12,7 @@ from lplab.exercises.lab11.array_cycles import array_cycles, product_cases
 from lplab.exercises.lab11.step_speedup import step_speedup
 from lplab.exercises.lab11.sustained import show_network, sustained
 from lplab.exercises.model import exercise_catalogue
-from lplab.hardware import amdahl, compute, multiplier, systolic
+from lplab.hardware import accelerators, amdahl, compute, multiplier, systolic, workloads
 from lplab.hardware.layer_times import PARTS
 from lplab.labs import lab11
 from lplab.widgets.explorers import roofline_explorer as rs
@@ -23,6 +23,9 @@ PROJECT = Path(__file__).parents[2]
 def test_the_references_are_what_the_library_computes():
     for case in product_cases():
         assert array_cycles(*case) == systolic.cycles(*case, "ws")
+    chip, sizes = accelerators.get("systolic"), [case[:3] for case in product_cases()]
+    shares = [m * n * k / (128 * 128 * array_cycles(m, n, k, 128, 128)) for m, n, k in sizes]
+    assert systolic.of_chip(chip, *np.array(sizes, float).T) == pytest.approx(shares), "the explorer has the same array"
     seconds, narrow = np.array([3.0, 1.0, 2.0]), np.array([True, False, True])
     gain, bound = step_speedup(seconds, narrow, 4.0, 0.0)
     assert gain == pytest.approx(float(amdahl.speedup(seconds, [4, 1, 4]))) and bound == pytest.approx(6)
@@ -64,6 +67,13 @@ def test_numbers_of_a_case_are_told_as_people_write_them():
 
 def test_each_exercise_serves_a_goal_of_its_own():
     assert [exercise.goal.split(":")[0] for exercise in (CYCLES, SPEEDUP, SUSTAINED)] == ["Goal 1", "Goal 2", "Goal 3"]
+
+
+def test_a_channel_of_a_depthwise_convolution_has_nine_weights():
+    depthwise = [layer for layer in workloads.get("mobilenetv2").layers if layer.has_product and layer.groups > 1]
+    assert {layer.k * layer.n for layer in depthwise} == {9}
+    book = json.loads((PROJECT / "labs" / "11_from_bits_to_seconds.ipynb").read_text("utf-8"))
+    assert any("So only nine of 16,384 cells have work" in "".join(cell["source"]) for cell in book["cells"])
 
 
 def test_the_numbers_in_the_labs_text_are_what_the_model_says():
