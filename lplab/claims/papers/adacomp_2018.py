@@ -88,7 +88,7 @@ class Counted:
 
     def numbers(self, bin: int) -> dict[str, float]:
         """The four compression ratios against float32, elements a bin and the share of empty bins."""
-        wire = sum(wire_bytes("gather", size, LEARNERS) for size in self.longest.values())
+        wire = sum(wire_bytes("all_gather", size, LEARNERS) for size in self.longest.values())
         dense = sum(wire_bytes("all_reduce", 4 * self.infos[layer].numel, LEARNERS) for _, layer in self.longest)
         values = {
             "sent_per_bin": self.sent / self.bins,
@@ -119,7 +119,7 @@ class RecordingCompressor(WrappedCompressor):
         return RecordingCompressor(self.compressor.for_layer(layer), self.note)
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
-        """Those of the compressor."""
+        """The steps of the compressor, with each request given to ``note``."""
         run, answer = self.compressor.steps(gradient, state, context), None
         while True:
             try:

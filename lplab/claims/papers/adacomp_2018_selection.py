@@ -72,7 +72,7 @@ class WithoutErrorFeedback(WrappedCompressor):
     """
 
     def for_layer(self, layer: LayerInfo) -> Compressor:
-        """With the settings of the layer."""
+        """The compressor with the settings of a layer."""
         return WithoutErrorFeedback(self.compressor.for_layer(layer))
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:

@@ -221,7 +221,7 @@ def _momentum_in_front(results: Results) -> CheckResult:
 
 @claim.explanation("At a lower rate momentum does no harm, at the paper's place")
 def _lower_rate_is_enough(results: Results) -> CheckResult:
-    """The same with a lower rate and as many more steps: less than a tenth of the harm is left."""
+    """A training with a lower rate and as many more steps: less than a tenth of the harm is left."""
     behind, dense = (results.values("loss", **point) for point in SLOW)
     harm = _loss(results, _place(BEHIND)) - _dense(results, FC, MOMENTUM)
     return paired_result(

@@ -31,7 +31,7 @@ class Messages:
     """A list of rows of five whole numbers, or an array of five columns; an empty list is allowed."""
 
     def problem(self, args: Args, result: Any) -> str:
-        """See `lplab.exercises.model.forms.Form`.
+        """What is wrong with the form of a result; "" if it is right.
 
         >>> Messages().problem((2,), [(0, 0, 1, 0)])
         'returns a tuple of 4 among its rows: return rows (step, sender, receiver, part, adds)'
@@ -48,7 +48,7 @@ class Messages:
         return ""
 
     def describe(self) -> str:
-        """See `lplab.exercises.model.forms.Form`."""
+        """The form in words, for the documentation."""
         return f"a list of rows {COLUMNS}, whole numbers"
 
 

@@ -33,7 +33,7 @@ class Pair:
     argument: int = 0
 
     def problem(self, args: Args, result: Any) -> str:
-        """See `lplab.exercises.model.forms.Form`.
+        """What is wrong with the form of a result; "" if it is right.
 
         >>> Pair().problem((np.zeros(3),), np.zeros(3))
         'returns an array of shape (3,) and dtype float64: return two arrays of shape (3,), weights and residual'
@@ -47,7 +47,7 @@ class Pair:
         return "" if odd is None else f"returns {describe_value(odd)} among its two: {wanted}, of floating-point numbers"
 
     def describe(self) -> str:
-        """See `lplab.exercises.model.forms.Form`."""
+        """The form in words, for the documentation."""
         return "two arrays of floating-point numbers, shaped like the input"
 
 

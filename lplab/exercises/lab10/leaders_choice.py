@@ -163,7 +163,7 @@ def draw_choice(function: Callable[..., Any]) -> Any:
         function: takes p [learners, elements], a chunk and a step, and returns what each learner sends.
     """
     from lplab import figures
-    from lplab.compression.largest import largest_per_chunk
+    from lplab.compression.scalecom import largest_per_chunk
     from lplab.parallel.agreement import union_size
 
     g = gradients()

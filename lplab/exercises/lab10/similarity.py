@@ -44,7 +44,7 @@ class PairsOfSteps:
     """An array of two columns with a row for each step; a list of pairs will do."""
 
     def problem(self, args: tuple[Any, ...], result: Any) -> str:
-        """See `lplab.exercises.model.forms.Form`.
+        """What is wrong with the form of a result; "" if it is right.
 
         >>> PairsOfSteps().problem((np.zeros((3, 5)),), np.zeros(3))
         'returns an array of shape (3,) and dtype float64: return 3 rows, each with two numbers'
@@ -58,7 +58,7 @@ class PairsOfSteps:
         return f"returns {describe_value(odd[0])} as a row: {wanted}" if odd else ""
 
     def describe(self) -> str:
-        """See `lplab.exercises.model.forms.Form`."""
+        """The form in words, for the documentation."""
         return "an array with a row of two numbers for each step"
 
 

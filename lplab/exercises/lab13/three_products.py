@@ -33,7 +33,7 @@ class ResultOfProduct:
     """A matrix of the shape of the product that the first argument names."""
 
     def problem(self, args: tuple[Any, ...], result: Any) -> str:
-        """See `lplab.exercises.model.forms.Form`.
+        """What is wrong with the form of a result; "" if it is right.
 
         >>> matrices = (np.ones((3, 2)), np.ones((4, 2)), np.ones((3, 4)))
         >>> ResultOfProduct().problem(("y", matrices, matrices), np.ones((3, 2)))
@@ -46,7 +46,7 @@ class ResultOfProduct:
         return "" if right else f"returns {describe_value(result)}: {which} has shape {wanted}"
 
     def describe(self) -> str:
-        """See `lplab.exercises.model.forms.Form`."""
+        """The form in words, for the documentation."""
         return "a matrix of floating-point numbers"
 
 

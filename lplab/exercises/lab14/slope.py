@@ -17,7 +17,7 @@ from lplab.exercises.student_figures import read_results, student_figure
 
 
 def slope_and_error(g, rounded):
-    """Of the mean of several roundings of g, [draws, n]: its slope along g, and its error as a share of g."""
+    """The slope of the mean of several roundings of g, [draws, n], along g, and its error as a share of g."""
     mean = rounded.mean(axis=0)
     slope = (mean * g).sum() / (g * g).sum()
     error = np.linalg.norm(mean - g) / np.linalg.norm(g)

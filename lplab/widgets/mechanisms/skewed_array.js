@@ -110,7 +110,6 @@ export default mechanism({
   },
 
   tell({ k, n, cycle, cycles, busy, fold, folds, within, counts, share, end }, state, data) {
-    const percent = (value) => `${Math.round(100 * value)} %`;
     const [, , rows, columns] = folds[fold];
     if (end) {
       const full = data.sizes["4 4"];
