@@ -99,7 +99,7 @@ def _joined(steps: np.ndarray, lines: Mapping[str, np.ndarray]) -> tuple[np.ndar
 
 
 def _ends(exponents: np.ndarray) -> tuple[float, float]:
-    """Of an axis with one power of two to spare at each end."""
+    """The ends of an axis with one power of two to spare at each end."""
     return float(np.floor(exponents.min())) - 1, float(np.ceil(exponents.max())) + 1
 
 

@@ -221,8 +221,8 @@ def own_recording() -> widgets.RangeExplorer:
 
 
 def explorer() -> widgets.RangeExplorer:
-    """The explorer as the lab opens it: before the first step of the training."""
-    return widgets.RangeExplorer(step=0)
+    """The explorer as the lab opens it: at the step that its first prediction asks about."""
+    return widgets.RangeExplorer(step=LAST_STEP)
 
 
 def _here(state: RangeState, **changes: Any) -> RangeOutcomes:
@@ -247,65 +247,57 @@ def _overflow_answer(state: RangeState) -> str:
 
 QUESTIONS = (
     GuidedQuestion(
-        "This is the network before its first step. Where do most gradients of the attention scores lie: in the normal "
-        "range, in the subnormal range, or below it?",
+        "This is step 1,000 of your guess: what float16 makes zero lies in the zone *to zero*. Move *step* back to 0, "
+        "before the training. Where do most gradients of the attention scores lie there?",
         {"step": 0},
         lambda state: (
             f"Nearly all, {_shares(state)[1]}, are subnormal. float16 still holds them, but with fewer bits. "
-            f"{_shares(state)[0]} become zero."
+            f"{_shares(state)[0]} become zero, and {_shares(state, step=LAST_STEP)[0]} at the end: in the training the "
+            "histogram gets wider, and its lower end moves out of the window."
         ),
-        lambda state: _here(state).shares[1] > 0.95,
-    ),
-    GuidedQuestion(
-        "Move *step* to 1,000, the end of the recording. Which share becomes zero now?",
-        {"step": LAST_STEP},
         lambda state: (
-            f"{_shares(state)[0]} become zero, and {_shares(state, step=0)[0]} did before the first step. The "
-            "histogram has become wider. Its lower end has moved out of the window."
+            _here(state).shares[1] > 0.95
+            and _here(state, step=LAST_STEP).lost > 5 * _here(state).lost
+            and _octaves(state, step=LAST_STEP) > _octaves(state)
         ),
-        lambda state: _here(state).lost > 5 * _here(state, step=0).lost and _octaves(state) > _octaves(state, step=0),
+        ("step",),
+        "histogram",
+        ("to zero", "subnormal", "normal"),
     ),
     GuidedQuestion(
-        "Stay at step 1,000 and move *loss scale* to 2⁸, which is 256. What does it change?",
+        "Go back to step 1,000, and move *loss scale* to 2⁸, which is 256. Which share still becomes zero?",
         {"step": LAST_STEP, "scale": 8},
         lambda state: (
             f"All bars move eight octaves to the right. {_shares(state)[0]} still become zero, instead of "
             f"{_shares(state, scale=0)[0]}, and nothing overflows."
         ),
         lambda state: _here(state).overflowed == 0 < _here(state).lost < 0.05 < _here(state, scale=0).lost,
+        ("step", "scale"),
+        "histogram",
+        "%",
     ),
     GuidedQuestion(
-        "Move *loss scale* further up, until something in the map overflows. Which layer overflows most?",
+        "The figure has a row for each layer now. Move *loss scale* up, until a number other than 0 appears in the column "
+        "*over*. From which loss scale on does a layer overflow?",
         {"step": LAST_STEP, "scale": 22},
         _overflow_answer,
         lambda state: largest_safe_scale(state) == state.scale - 1,
+        ("step", "scale"),
+        "map",
+        ("2¹⁰", "2¹⁶", "2²²", "2³⁰"),
     ),
     GuidedQuestion(
-        "Now move *loss scale* down to 2⁻⁸. A loss that is a mean over 256 times as many characters has output "
-        "gradients that are 256 times smaller. What happens to them?",
-        {"step": LAST_STEP, "scale": -8},
-        lambda state: f"{_shares(state)[0]} become zero. Hardly any gradient of the attention scores is left.",
-        lambda state: _here(state).lost > 0.95,
-    ),
-    GuidedQuestion(
-        "Set the loss scale back to 1 (2⁰), and choose the format *bf16*. What does it lose? (In names of other formats, "
-        "such as 1-5-2, three numbers count the bits of sign, exponent and mantissa. They come in later labs.)",
+        "Set the loss scale back to 1 (2⁰), and choose the format *bf16*. Which share does it make zero? (In names of other "
+        "formats, such as 1-5-2, three numbers count the bits of sign, exponent and mantissa.)",
         {"step": LAST_STEP, "format": "bf16"},
         lambda state: (
             f"Nothing becomes zero, and {_shares(state)[2]} are normal. bf16 has as many exponent bits as float32, so "
             "it needs no loss scale."
         ),
         lambda state: _here(state).shares[2] == 1,
-    ),
-    GuidedQuestion(
-        "Go back to fp16, leave the loss scale at 1, and choose *weights* instead of output gradients. Attention scores "
-        "have no weights, so the control *layer* goes to all layers. Why does nobody scale the weights?",
-        {"step": LAST_STEP, "role": "weight"},
-        lambda state: (
-            f"None of the {state.magnitudes.total:,} weights becomes zero, and nearly all of them are normal. They "
-            "already lie inside the window."
-        ),
-        lambda state: _here(state).lost == 0 and _here(state).shares[2] > 0.99,
+        ("format", "scale", "step"),
+        "histogram",
+        "%",
     ),
 )
 

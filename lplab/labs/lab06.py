@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any
 
@@ -25,15 +24,15 @@ NAMES = {"hfp8_forward": "1-4-3", "hfp8_backward": "1-5-2", "e4m3fn": "E4M3", "f
 LAYER = "transformer/step1000/blocks.0.attention.qkv"
 GRADIENT = "blocks.0.attention.qkv/gradient"
 MOVED = 22  # a bias at which 1-4-3 holds the gradients
-CLAIM, INFERENCE = "hfp8_2019", "hfp8_2019_inference"
+CLAIM = "hfp8_2019"
 
 
 # ---- the explorer and its questions ----------------------------------------------------------------------------------
 
 
 def explorer() -> widgets.PlaneExplorer:
-    """The plane in its first position: the wider format, and a weight to look into."""
-    return widgets.PlaneExplorer(format=BACKWARD, tensor="blocks.0.attention.qkv/weight")
+    """The plane where the first prediction asks: a gradient in the format that keeps the weights."""
+    return widgets.PlaneExplorer(format=FORWARD, tensor=GRADIENT)
 
 
 def median_row(state: PlaneState, group: str) -> tuple[float, float]:
@@ -68,8 +67,7 @@ def _what_the_exponent_bit_buys(state: PlaneState) -> str:
 
 def _what_another_bias_does(state: PlaneState) -> str:
     return (
-        f"A larger bias makes all numbers of a format smaller, so the window moves to the left. With a bias of {state.bias} "
-        f"it ends at {number(state.number_format.max, plain=True)}. The median row "
+        f"With a bias of {state.bias} the window ends at {number(state.number_format.max, plain=True)}. The median row "
         f"of the gradients loses less than 1 % now, but {_lost(state, 'weights')} of the weights are larger than that, "
         "and saturate. One window cannot be in two places."
     )
@@ -84,65 +82,57 @@ def _what_a_scale_does(state: PlaneState) -> str:
     )
 
 
-def _why_e4m3_loses_more(state: PlaneState) -> str:
-    own, other = state.number_format, F.get("hfp8_forward")
-    fine = state.changed(format=FORWARD)
-    octaves = math.log2(own.smallest_subnormal / other.smallest_subnormal)
-    return (
-        f"The bias of E4M3 is {own.bias}, that of 1-4-3 is {other.bias}. So its window lies {octaves:.0f} octaves "
-        f"further right, and it loses {_lost(state, 'gradients')} of the median row of the gradients instead of "
-        f"{_lost(fine, 'gradients')}. "
-        "E4M3 is meant to be used with a scale for each tensor."
-    )
-
-
 def _fits(state: PlaneState, group: str) -> bool:
     return median_row(state, group)[1] < 0.01
 
 
 QUESTIONS = (
     GuidedQuestion(
-        "Choose the format *HFP8 forward (1-4-3)*. Which of the three groups does it hold, and which one does it lose?",
+        "This is 1-4-3, and the framed row is the gradient of your guess. Which of the three groups does 1-4-3 lose?",
         {"format": FORWARD, "tensor": GRADIENT},
         _which_group_fits,
         lambda state: (
             _fits(state, "weights") and _fits(state, "activations") and median_row(state, "gradients")[1] > 0.5
         ),
+        ("format",),
+        "tensors",
+        ("weights", "activations", "gradients"),
     ),
     GuidedQuestion(
-        "Now choose *HFP8 backward (1-5-2)*. What do the gradients win, and what do weights and activations pay?",
+        "Now choose *HFP8 backward (1-5-2)*. The gradients lose less. By how many dB does the signal to noise of the "
+        "weights fall?",
         {"format": BACKWARD, "tensor": GRADIENT},
         _what_the_exponent_bit_buys,
         lambda state: all(
             5 < median_row(state.changed(format=FORWARD), group)[0] - median_row(state, group)[0] < 7
             for group in ("weights", "activations")
         ),
+        ("format",),
+        "tensors",
+        "dB",
     ),
     GuidedQuestion(
-        "Go back to 1-4-3 and move the *exponent bias* to the right until most gradients are blue. What happens to the "
-        "weights?",
+        "Go back to 1-4-3. A larger *exponent bias* makes all numbers of the format smaller, so the window moves to the "
+        "left. Raise it until most gradients are blue. Which share of the weights is lost then?",
         {"format": FORWARD, "bias": MOVED, "tensor": GRADIENT},
         _what_another_bias_does,
         lambda state: _fits(state, "gradients") and median_row(state, "weights")[1] > 0.5,
+        ("format", "bias"),
+        "tensors",
+        "%",
     ),
     GuidedQuestion(
-        f"Move the bias back to {F.get('hfp8_forward').bias} and choose the scale *one per tensor*. Does 1-5-2 still "
-        "win anything?",
+        f"Move the bias back to {F.get('hfp8_forward').bias}, and choose the scale *one per tensor*. Which of the two "
+        "formats keeps the gradients better now?",
         {"format": FORWARD, "scaling": plane.TENSOR, "tensor": GRADIENT},
         _what_a_scale_does,
         lambda state: all(
             median_row(state, group)[0] > median_row(state.changed(format=BACKWARD), group)[0]
             for group in plane.GROUPS.values()
         ),
-    ),
-    GuidedQuestion(
-        "Choose the scale *none* and the format *OCP E4M3* of 2022. It has as many exponent bits as 1-4-3. Why does it "
-        "lose more of the gradients?",
-        {"format": E4M3, "tensor": GRADIENT},
-        _why_e4m3_loses_more,
-        lambda state: (
-            median_row(state, "gradients")[1] > median_row(state.changed(format=FORWARD), "gradients")[1] + 0.1
-        ),
+        ("format", "bias", "scaling"),
+        "tensors",
+        ("1-4-3", "1-5-2"),
     ),
 )
 GUIDED = ((explorer, QUESTIONS),)
