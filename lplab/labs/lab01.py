@@ -137,7 +137,8 @@ def three_called_e4m3() -> figures.DataTable:
 def landmarks() -> figures.DataTable:
     """The codes of E4M3 that are worth knowing: both ends of each kind, and the special ones."""
     code, bits, value, kind, step = codebook_table_data(E4M3, limit=0).tolist()
-    columns = {"code": code, "bits": bits, "value": value, "kind": kind, "step to the next": step}
+    steps = [_exact(float(text)) if text != "–" else text for text in step]  # 2⁻⁹, as the lab calls it
+    columns = {"code": code, "bits": bits, "value": value, "kind": kind, "step to the next": steps}
     return figures.DataTable(columns, caption="Landmarks among the codes of E4M3")
 
 

@@ -1,4 +1,4 @@
-"""Lab 03, the range of gradients: its tables, its guided questions, and the three trainings that run live."""
+"""Lab 03, the range of gradients: its tables, its guided questions, and the four trainings that run live."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def lost_scores() -> figures.DataTable:
     [0.031, 0.166, 0.24, 0.262, 0.298]
     """
     steps = (0, 50, 250, 500, LAST_STEP)
-    names = {f"scale {power(-8)}": -8, "no scale": 0, f"scale {power(8)}": 8, f"scale {power(16)}": 16}
+    names = {"256 × smaller": -8, "no scale": 0, f"scale {power(8)}": 8, f"scale {power(16)}": 16}
     columns: dict[str, Sequence[Any]] = {"step": [f"{step:,}" for step in steps]}
     for name, k in names.items():
         columns[name] = [outcomes(SCORES, step, k).lost for step in steps]
@@ -186,23 +186,24 @@ def weights_after(scales: Sequence[float], steps: int = 20) -> list[np.ndarray]:
 
 
 @needing("torch")
-def train_three() -> LiveTrainers:
-    """A button that trains the Transformer three times: in float32, with a dynamic loss scale, with small gradients.
+def train_four() -> LiveTrainers:
+    """A button that trains the Transformer in float32, with a dynamic loss scale, without one, and with small gradients.
 
-    The third run has a constant loss scale of 2⁻⁸, so its gradients are 256 times smaller and nothing scales them up.
+    The last run has a constant loss scale of 2⁻⁸, so its gradients are 256 times smaller and nothing scales them up.
     """
     from lplab.training import recipes, tasks
 
     wanted: dict[str, Any] = {
         "fp32": "fp32",
         "dynamic scale": "fp16_mixed",
+        "no scale": recipes.get("fp16_mixed", loss_scale=1.0),
         "256 × smaller": recipes.get("fp16_mixed", loss_scale=2.0**-8),
     }
     makers: dict[str, Callable[[], Any]] = {
         name: partial(tasks.get("transformer").trainer, recipe) for name, recipe in wanted.items()
     }
     return widgets.live_trainers(
-        makers, steps=LIVE_STEPS, name="Train three", bits=True, unit="bits a character", loss_range=(3.0, 6.5)
+        makers, steps=LIVE_STEPS, name="Train four", bits=True, unit="bits a character", loss_range=(3.0, 6.5)
     )
 
 
@@ -321,9 +322,10 @@ def numbers_of_the_text() -> list[str]:
         before, at = (outcomes(None, step, k).overflowed for k in (scale - 1, scale))
         lines.append(f"step {step:,}: overflow from 2^{scale} on: {before == 0 < at}")
     lost = [outcomes(None, LAST_STEP, fmt=name).lost for name in ("fp8_152", "fp16")]
-    fp16 = F.get("fp16")
+    fp16, scores = F.get("fp16"), recorded("transformer").magnitudes(SCORES, GRADIENTS, LAST_STEP)
     return [
         *lines,
+        f"gradients of the scores that are exactly zero: {percent(scores.zeros / (scores.zeros + scores.total))}",
         f"FP8 1-5-2 loses {lost[0] / lost[1]:.1f} times as many gradients as fp16",
         f"after 1 comes {fp16.quantize(1 + 2**-10):.3f}; 1 + 0.0003 becomes {fp16.quantize(1.0003)}",
     ]

@@ -75,7 +75,7 @@ def four_levels(clip: float | None = None) -> Any:
 
 
 def narrow_levels() -> Any:
-    """The same with the clip of the worked example."""
+    """The levels of two bits with the clip of the worked example."""
     return four_levels(NARROW)
 
 

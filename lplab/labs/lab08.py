@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SLOW, FAST = "10Gb/s, 50us", "100Gb/s, 50us"
 HOW: dict[str, Any] = {"precision": "fp16_mixed", "batch": 32, "utilization": 0.5}
+LONGEST = 0.1  # seconds: the end of the axis of both steps
 GRADIENT = 2 * workloads.get("resnet50").parameters  # bytes of ResNet-50's gradient in 16 bits
 DDL = "DDL 2017 (4 × 64 P100)"
 SENDS = {  # what each compressor of the library sends, in a line
@@ -68,12 +69,12 @@ def ring_costs() -> DataTable:
 
 def slow_step() -> Any:
     """The step of the prediction: two of 64 devices, and the network."""
-    return figures.device_timeline(_slow())
+    return figures.device_timeline(_slow(), until_seconds=LONGEST)
 
 
 def fast_step() -> Any:
-    """The same over a link that is ten times as fast."""
-    return figures.device_timeline(_slow(link=FAST))
+    """The same over a link that is ten times as fast, on the same axis."""
+    return figures.device_timeline(_slow(link=FAST), until_seconds=LONGEST)
 
 
 def ddl_events() -> pd.DataFrame:
@@ -135,7 +136,7 @@ def compressors_table() -> DataTable:
     """Every compressor of the library: what it sends, how messages meet, and its efficiency on V100."""
     names = [name for name in compression.names() if name in SENDS]
     found = {n: [_slow(n, compressor=name) for name in names] for n in (16, 64, 1024)}
-    kinds = ["gathered" if "gather" in step.design.traffic.kinds else "summed" for step in found[16]]
+    kinds = ["gathered" if "all_gather" in step.design.traffic.kinds else "summed" for step in found[16]]
     order = sorted(range(len(names)), key=lambda i: (kinds[i] != "summed", -found[1024][i].efficiency))
     columns: dict[str, Any] = {
         "compressor": [names[i] for i in order],

@@ -75,7 +75,7 @@ def one_threshold() -> figures.DataTable:
 
 @cache
 def thresholds() -> figures.DataTable:
-    """The same training with the soft and the hard threshold, with top-k, and without compression.
+    """One training with the soft and the hard threshold, with top-k, and without compression.
 
     >>> thresholds().columns["threshold"][-1]
     'none: all is sent'

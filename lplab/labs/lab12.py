@@ -287,7 +287,7 @@ def search_kilograms() -> dict[str, float]:
 
 
 def search_corrected() -> widgets.LiveFigure:
-    """These corrections, as bars."""
+    """The corrections of a published number, as bars."""
     published = [runs.get(name).published_kilograms or 0.0 for name in ("nas_2019", "nas_2021")]
     return widgets.LiveFigure(figures.corrections(list(search_kilograms().items()), published))
 

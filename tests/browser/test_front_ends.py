@@ -47,9 +47,7 @@ def test_controls_of_a_kernel_that_was_restarted_say_so(notebook):
     page = notebook.page
     assert page.evaluate(NOTE, ".lp-prediction") == "none"
     page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
-    notebook.sees(
-        NOTE, '"No kernel answers here any more. In the notebook, run this cell again."', ".lp-prediction"
-    )
+    notebook.sees(NOTE, '"No kernel answers here any more. In the notebook, run this cell again."', ".lp-prediction")
     assert page.locator(".lp-prediction").count() == 1
     # JupyterLab's debugger may lose its answer with the kernel
     notebook.window.errors[:] = [error for error in notebook.window.errors if "debugger state" not in error]

@@ -167,7 +167,7 @@ def test_precisions_say_what_their_recipes_do():
             rule = getattr(recipe, role)
             assert getattr(found, bits) == (rule.quantizer or rule).format.bits, (name, role)
     four = precisions.get("int4_fp4_2020")
-    assert (four.weight_bits, four.gradient_bits, four.dx_peaks, four.dw_peaks) == (4, 4, ("fp4",), ("fp4",))
+    assert (four.weight_bits, four.gradient_bits, four.dx_peaks) == (4, 4, ("fp4",))
     assert not precisions.get("int4").trains and precisions.get("fp32").master_bits == 0
     with pytest.raises(ValueError, match="there is no precision 'int44'; did you mean int4"):
         precisions.get("int44")

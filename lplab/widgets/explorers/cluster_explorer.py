@@ -166,7 +166,7 @@ def figures_by_name(state: ClusterState, lane: int = 34) -> dict[str, Any]:
 
 
 def figure(state: ClusterState) -> Any:
-    """Both figures above one another, which a browser redraws in half the time."""
+    """The two figures above one another, which a browser redraws in half the time."""
     both = figures_by_name(state)
     return figures.stacked([both["scaling"]], [both["timeline"]], left=76)
 

@@ -252,7 +252,7 @@ def time_figure(state: IngredientState, height: int = 230) -> Any:
 
 
 def figure(state: IngredientState) -> Any:
-    """Both figures as one."""
+    """The two figures as one."""
     return figures.stacked([losses_figure(state)], [time_figure(state)], left=112, right=24)
 
 

@@ -218,7 +218,7 @@ def parts_figure(state: RooflineState, height: int = HEIGHT) -> Any:
 
 
 def figure(state: RooflineState) -> Any:
-    """Both figures as one, which a browser draws in half the time."""
+    """The two figures as one, which a browser draws in half the time."""
     return figures.stacked([roofline_figure(state)], [parts_figure(state)], left=128, right=24)
 
 

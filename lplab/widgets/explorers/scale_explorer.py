@@ -66,7 +66,7 @@ class Shown:
 
     @property
     def name(self) -> str:
-        """Its whole name.
+        """The whole name of the tensor.
 
         >>> TENSORS["gradient"].name
         'transformer/step1000/blocks.1.mlp.up/gradient'
