@@ -314,14 +314,16 @@ def stage_scripts(static: Path) -> None:
     import plotly
 
     from lplab.widgets.controls import script
+    from lplab.widgets.glossary_words import words
     from lplab.widgets.mechanisms import MECHANISMS
 
     shutil.rmtree(static, ignore_errors=True)
     static.mkdir(parents=True)
     shutil.copy(Path(plotly.__file__).parent / "package_data/plotly.min.js", static)
     (static / "bits.js").write_text(script("bits.js"), "utf-8")
-    for name in ("figure_parts.js", "bits.css", "live_figure.css"):
+    for name in ("figure_parts.js", "bits.css", "live_figure.css", "glossary_words.js", "glossary_words.css"):
         shutil.copy(STATIC / name, static)
+    write(static / "words.js", f"export const words = {json.dumps(words(), ensure_ascii=False)};\n")
     for mechanism in MECHANISMS.values():
         write(static / f"mechanisms/{mechanism.name}.js", mechanism.script)
     shutil.copy(STATIC.parent / "mechanisms/frame.css", static / "mechanisms.css")
