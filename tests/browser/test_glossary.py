@@ -57,7 +57,7 @@ def test_a_word_opens_the_glossary_as_a_page_at_its_entry_and_back(page):
 # ---- entries that open where a word stands ---------------------------------------------------------------------------
 
 LINKS = """<!doctype html><meta charset=utf-8><body style="margin: 40px">
-<p><a href="../docs/glossary.md#bin">a bin</a>, <a href="https://site/docs/glossary.html#amax">amax</a>,
+<p><a href="../docs/glossary.md?_xsrf=1#bin">a bin</a>, <a href="https://site/docs/glossary.html#amax">amax</a>,
 <a href="../docs/glossary.md#no-such-word">none</a> and <a href="#bin">another link</a></p>"""
 EXPLAIN = """async ([script, words]) => {
   const module = await import(URL.createObjectURL(new Blob([script], {type: "text/javascript"})));
@@ -136,6 +136,7 @@ def test_a_question_of_a_lab_brings_the_words_into_its_notebook(open_lab, tmp_pa
     link = "An [octave](../docs/glossary.md#octave) is the stretch from one power of two to the next."
     code = 'from lplab.exercises import predict\npredict("00.a")'
     book.cells = [nbformat.v4.new_markdown_cell(link), nbformat.v4.new_code_cell(code)]
+    book.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
     path = tmp_path / "words.ipynb"
     nbformat.write(book, path)
     notebook = open_lab(path, 60)

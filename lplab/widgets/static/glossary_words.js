@@ -4,7 +4,7 @@
 // of the link. A front end that keeps this script from its texts has links as before.
 
 const WAIT = 150; // milliseconds before the pointer opens an entry, and before it closes one
-const LINK = /\/?glossary\.(?:md|html)#([\w-]+)$/;
+const LINK = /glossary\.(?:md|html)(?:\?[^#]*)?#([\w-]+)$/; // JupyterLab adds a token behind the name of the file
 
 /** Lets the links of this page show `words`, by the anchors of the glossary. Once is enough for a page. */
 export function explain(words) {
