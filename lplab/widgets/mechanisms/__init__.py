@@ -10,8 +10,8 @@ from . import (
     bin,
     clip,
     coins,
-    counterexample,
     energy_bill,
+    forgotten_number,
     ladder,
     loss_scale,
     octaves,
@@ -21,7 +21,7 @@ from . import (
     rotation,
     shared_scale,
     skewed_array,
-    staircase,
+    stairs,
     stripes,
     union,
 )
@@ -29,13 +29,13 @@ from .mechanism import Mechanism, MechanismView
 
 # in the order of the labs
 _MODULES = (
-    counterexample,
+    forgotten_number,
     octaves,
     coins,
     loss_scale,
     beads,
     clip,
-    staircase,
+    stairs,
     register,
     rectangle,
     ladder,
