@@ -24,8 +24,8 @@ from lplab.widgets.mechanisms import (
     bin,
     clip,
     coins,
+    counterexample,
     energy_bill,
-    forgotten_number,
     ladder,
     loss_scale,
     octaves,
@@ -34,12 +34,12 @@ from lplab.widgets.mechanisms import (
     rotation,
     shared_scale,
     skewed_array,
-    stairs,
+    staircase,
     stripes,
 )
 from tests.browser import mechanism_pages
 from tests.kinds import slow
-from tests.widgets.mechanisms.test_forgotten_number import nearest_of_e2m1
+from tests.widgets.mechanisms.test_counterexample import nearest_of_e2m1
 from tests.widgets.mechanisms.test_skewed_array import simulated as simulated_array
 from tests.widgets.mechanisms.test_stripes import block_of
 from tests.widgets.mechanisms.test_union import by_hand as union_by_hand
@@ -231,25 +231,25 @@ def check_energy_bill(now: dict[str, Any], state: dict[str, Any]) -> None:
     assert now["share"] == pytest.approx((power - around) / (power * pue))
 
 
-def check_forgotten_number(now: dict[str, Any], state: dict[str, Any]) -> None:
-    x = state["place"] / forgotten_number.PARTS
+def check_counterexample(now: dict[str, Any], state: dict[str, Any]) -> None:
+    x = state["place"] / counterexample.PARTS
     assert [now["x"], now["right"], now["yours"]] == [x, nearest_of_e2m1(x), nearest_of_e2m1(x, forgotten=3)]
     assert now["distance"] == now["yours"] - now["right"]
-    tried = [(each["at"], each["side"]) for each in forgotten_number.data()["boundary"][: state["tried"]]]
+    tried = [(each["at"], each["side"]) for each in counterexample.data()["boundary"][: state["tried"]]]
     wrong = [k for k, each in enumerate(tried) if each in [(2.5, 1), (3, -1), (3, 0), (3, 1), (3.5, -1)]]
     assert now["wrong"] == len(wrong) and now["smallest"] == (wrong[0] if wrong else None)
 
 
-def check_stairs(now: dict[str, Any], state: dict[str, Any]) -> None:
-    w, levels = stairs.STARTS[state["place"]], []
+def check_staircase(now: dict[str, Any], state: dict[str, Any]) -> None:
+    w, levels = staircase.STARTS[state["place"]], []
     for _ in range(state["step"] + 1):
         y = np.round(3 * w) / 3
         levels.append(y)
-        before, w = w, w - state["slope"] * stairs.RATE * (y - stairs.TARGET)
+        before, w = w, w - state["slope"] * staircase.RATE * (y - staircase.TARGET)
     assert [now["w"], now["y"]] == pytest.approx([before, y], abs=1e-5)
-    assert now["gradient"] == pytest.approx(state["slope"] * (y - stairs.TARGET))
-    late = levels[-stairs.LATE :]
-    assert now["mean"] == (pytest.approx(np.mean(late)) if len(late) == stairs.LATE else None)
+    assert now["gradient"] == pytest.approx(state["slope"] * (y - staircase.TARGET))
+    late = levels[-staircase.LATE :]
+    assert now["mean"] == (pytest.approx(np.mean(late)) if len(late) == staircase.LATE else None)
 
 
 def check_loss_scale(now: dict[str, Any], state: dict[str, Any]) -> None:
@@ -289,7 +289,7 @@ CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "skewed_array": check_skewed_array,
     "clip": check_clip,
     "coins": check_coins,
-    "forgotten_number": check_forgotten_number,
+    "counterexample": check_counterexample,
     "energy_bill": check_energy_bill,
     "ladder": check_ladder,
     "loss_scale": check_loss_scale,
@@ -298,7 +298,7 @@ CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "register": check_register,
     "ring": check_ring,
     "rotation": check_rotation,
-    "stairs": check_stairs,
+    "staircase": check_staircase,
     "stripes": check_stripes,
     "shared_scale": check_shared_scale,
     "union": check_union,

@@ -10,8 +10,8 @@ from . import (
     bin,
     clip,
     coins,
+    counterexample,
     energy_bill,
-    forgotten_number,
     ladder,
     loss_scale,
     octaves,
@@ -21,7 +21,7 @@ from . import (
     rotation,
     shared_scale,
     skewed_array,
-    stairs,
+    staircase,
     stripes,
     union,
 )
@@ -29,13 +29,13 @@ from .mechanism import Mechanism, MechanismView
 
 # in the order of the labs
 _MODULES = (
-    forgotten_number,
+    counterexample,
     octaves,
     coins,
     loss_scale,
     beads,
     clip,
-    stairs,
+    staircase,
     register,
     rectangle,
     ladder,

@@ -6,7 +6,7 @@ import pytest
 from lplab.exercises.checks.compare import simplicity_key
 from lplab.exercises.checks.grids import boundary_values
 from lplab.exercises.checks.verdict import Counterexample
-from lplab.widgets.mechanisms import forgotten_number
+from lplab.widgets.mechanisms import counterexample
 
 NUMBERS = (0, 0.5, 1, 1.5, 2, 3, 4, 6)
 
@@ -19,15 +19,15 @@ def nearest_of_e2m1(x, forgotten=None):
     return near
 
 
-@pytest.mark.parametrize("place", range(0, 6 * forgotten_number.PARTS + 1, 4))
+@pytest.mark.parametrize("place", range(0, 6 * counterexample.PARTS + 1, 4))
 def test_both_answers_are_the_nearest_numbers(place):
-    x = place / forgotten_number.PARTS
-    found = forgotten_number.data()["places"][place]
+    x = place / counterexample.PARTS
+    found = counterexample.data()["places"][place]
     assert found == {"yours": nearest_of_e2m1(x, forgotten=3), "right": nearest_of_e2m1(x)}
 
 
 def test_six_tests_find_nothing_and_the_boundary_set_does():
-    data = forgotten_number.data()
+    data = counterexample.data()
     for x in data["tests"]:
         assert nearest_of_e2m1(x) == nearest_of_e2m1(x, forgotten=3)
     wrong = [k for k, each in enumerate(data["boundary"]) if each["yours"] != each["right"]]
@@ -39,10 +39,10 @@ def test_six_tests_find_nothing_and_the_boundary_set_does():
 
 def points():
     """The numbers of the boundary set in the mechanism."""
-    boundary = forgotten_number.data()["boundary"]
+    boundary = counterexample.data()["boundary"]
     return [float(np.nextafter(each["at"], each["side"] * np.inf)) if each["side"] else each["at"] for each in boundary]
 
 
 def test_the_boundary_set_is_that_of_the_checks():
-    of_checks = boundary_values(forgotten_number.FORMAT, specials=False)
+    of_checks = boundary_values(counterexample.FORMAT, specials=False)
     assert points() == np.sort(of_checks[(of_checks >= 0) & (of_checks <= 6)]).tolist()
