@@ -20,26 +20,26 @@ from lplab.hardware import footprint, systolic
 from lplab.quantizers import GRADIENT_GRIDS
 from lplab.widgets.mechanisms import (
     MECHANISMS,
+    ball,
     beads,
     bin,
     clip,
     coins,
-    counterexample,
     energy_bill,
+    hole,
     ladder,
     loss_scale,
     octaves,
     rectangle,
     register,
-    rotation,
     shared_scale,
     skewed_array,
-    staircase,
     stripes,
+    turned_outlier,
 )
 from tests.browser import mechanism_pages
 from tests.kinds import slow
-from tests.widgets.mechanisms.test_counterexample import nearest_of_e2m1
+from tests.widgets.mechanisms.test_hole import nearest_of_e2m1
 from tests.widgets.mechanisms.test_skewed_array import simulated as simulated_array
 from tests.widgets.mechanisms.test_stripes import block_of
 from tests.widgets.mechanisms.test_union import by_hand as union_by_hand
@@ -192,28 +192,29 @@ def check_union(now: dict[str, Any], state: dict[str, Any]) -> None:
 
 
 def check_skewed_array(now: dict[str, Any], state: dict[str, Any]) -> None:
-    m, n, cycle = state["m"], state["n"], state["cycle"]
-    assert now["cycles"] == systolic.cycles(m, n, skewed_array.INNER, skewed_array.ROWS, skewed_array.COLUMNS)
-    busy = systolic.utilization(m, n, skewed_array.INNER, skewed_array.ROWS, skewed_array.COLUMNS)
-    assert sum(now["counts"]) == m * n * skewed_array.INNER and now["busy"] == pytest.approx(busy)
+    k, n, cycle = state["k"], state["n"], state["cycle"]
+    sizes = (skewed_array.INPUTS, n, k, skewed_array.ROWS, skewed_array.COLUMNS)
+    assert now["cycles"] == systolic.cycles(*sizes, "ws")
+    busy = systolic.utilization(*sizes, "ws")
+    assert sum(now["counts"]) == k * n * skewed_array.INPUTS and now["busy"] == pytest.approx(busy)
     if now["end"]:
         assert now["share"] == pytest.approx(busy)
     *_, rows, columns = now["folds"][now["fold"]]
     working = simulated_array(rows, columns)
-    assert now["within"] == cycle % 10
+    assert now["within"] == cycle % 14 and now["loaded"] == min(now["within"] + 1, skewed_array.ROWS)
     expected = working[now["within"]] if now["within"] < len(working) else np.zeros((4, 4), bool)
     assert now["cells"] == expected.tolist()
 
 
-def check_rotation(now: dict[str, Any], state: dict[str, Any]) -> None:
-    matrix, numbers = rotation.turn(now["degrees"]), np.array(rotation.NUMBERS)
-    assert now["degrees"] == rotation.STEP * state["place"] and now["turned"] == pytest.approx(
+def check_turned_outlier(now: dict[str, Any], state: dict[str, Any]) -> None:
+    matrix, numbers = turned_outlier.turn(now["degrees"]), np.array(turned_outlier.NUMBERS)
+    assert now["degrees"] == turned_outlier.STEP * state["place"] and now["turned"] == pytest.approx(
         matrix @ numbers, abs=1e-3
     )
     end = 6 * now["scale"]
     assert now["clipped"] == (np.abs(matrix @ numbers) > end).tolist()
     if not state["coin"]:
-        assert now["rounded"] == pytest.approx(rotation.FORMAT.quantize(matrix @ numbers), abs=1e-3)
+        assert now["rounded"] == pytest.approx(turned_outlier.FORMAT.quantize(matrix @ numbers), abs=1e-3)
     back = matrix.T @ now["rounded"]
     assert now["back"] == pytest.approx(back, abs=2e-3)
     assert now["error"] == pytest.approx(np.linalg.norm(back - numbers) / np.linalg.norm(numbers), abs=1e-3)
@@ -231,25 +232,25 @@ def check_energy_bill(now: dict[str, Any], state: dict[str, Any]) -> None:
     assert now["share"] == pytest.approx((power - around) / (power * pue))
 
 
-def check_counterexample(now: dict[str, Any], state: dict[str, Any]) -> None:
-    x = state["place"] / counterexample.PARTS
+def check_hole(now: dict[str, Any], state: dict[str, Any]) -> None:
+    x = state["place"] / hole.PARTS
     assert [now["x"], now["right"], now["yours"]] == [x, nearest_of_e2m1(x), nearest_of_e2m1(x, forgotten=3)]
     assert now["distance"] == now["yours"] - now["right"]
-    tried = [(each["at"], each["side"]) for each in counterexample.data()["boundary"][: state["tried"]]]
+    tried = [(each["at"], each["side"]) for each in hole.data()["boundary"][: state["tried"]]]
     wrong = [k for k, each in enumerate(tried) if each in [(2.5, 1), (3, -1), (3, 0), (3, 1), (3.5, -1)]]
     assert now["wrong"] == len(wrong) and now["smallest"] == (wrong[0] if wrong else None)
 
 
-def check_staircase(now: dict[str, Any], state: dict[str, Any]) -> None:
-    w, levels = staircase.STARTS[state["place"]], []
+def check_ball(now: dict[str, Any], state: dict[str, Any]) -> None:
+    w, levels = ball.STARTS[state["place"]], []
     for _ in range(state["step"] + 1):
         y = np.round(3 * w) / 3
         levels.append(y)
-        before, w = w, w - state["slope"] * staircase.RATE * (y - staircase.TARGET)
+        before, w = w, w - state["slope"] * ball.RATE * (y - ball.TARGET)
     assert [now["w"], now["y"]] == pytest.approx([before, y], abs=1e-5)
-    assert now["gradient"] == pytest.approx(state["slope"] * (y - staircase.TARGET))
-    late = levels[-staircase.LATE :]
-    assert now["mean"] == (pytest.approx(np.mean(late)) if len(late) == staircase.LATE else None)
+    assert now["gradient"] == pytest.approx(state["slope"] * (y - ball.TARGET))
+    late = levels[-ball.LATE :]
+    assert now["mean"] == (pytest.approx(np.mean(late)) if len(late) == ball.LATE else None)
 
 
 def check_loss_scale(now: dict[str, Any], state: dict[str, Any]) -> None:
@@ -289,7 +290,7 @@ CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "skewed_array": check_skewed_array,
     "clip": check_clip,
     "coins": check_coins,
-    "counterexample": check_counterexample,
+    "hole": check_hole,
     "energy_bill": check_energy_bill,
     "ladder": check_ladder,
     "loss_scale": check_loss_scale,
@@ -297,8 +298,8 @@ CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "rectangle": check_rectangle,
     "register": check_register,
     "ring": check_ring,
-    "rotation": check_rotation,
-    "staircase": check_staircase,
+    "turned_outlier": check_turned_outlier,
+    "ball": check_ball,
     "stripes": check_stripes,
     "shared_scale": check_shared_scale,
     "union": check_union,

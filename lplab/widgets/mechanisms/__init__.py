@@ -6,36 +6,36 @@ A mechanism is a value (`mechanism.Mechanism`) and a file of JavaScript beside i
 from lplab.lookup import lookup
 
 from . import (
+    ball,
     beads,
     bin,
     clip,
     coins,
-    counterexample,
     energy_bill,
+    hole,
     ladder,
     loss_scale,
     octaves,
     rectangle,
     register,
     ring,
-    rotation,
     shared_scale,
     skewed_array,
-    staircase,
     stripes,
+    turned_outlier,
     union,
 )
 from .mechanism import Mechanism, MechanismView
 
 # in the order of the labs
 _MODULES = (
-    counterexample,
+    hole,
     octaves,
     coins,
     loss_scale,
     beads,
     clip,
-    staircase,
+    ball,
     register,
     rectangle,
     ladder,
@@ -46,7 +46,7 @@ _MODULES = (
     energy_bill,
     shared_scale,
     stripes,
-    rotation,
+    turned_outlier,
 )
 MECHANISMS = {module.MECHANISM.name: module.MECHANISM for module in _MODULES}
 

@@ -45,7 +45,7 @@ def data() -> dict[str, Any]:
 
 
 MECHANISM = Mechanism(
-    name="staircase",
+    name="ball",
     title="A weight on the staircase of a rounding",
     todo="Press *Play*, and the *orange: weight w* does not move. Then press *Slope 1*, and *Play* again.",
     alt="A staircase of four levels with a ball on it, at the weight w, and a dashed line at the target. A short line "

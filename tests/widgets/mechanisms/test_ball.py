@@ -3,25 +3,25 @@
 import numpy as np
 import pytest
 
-from lplab.widgets.mechanisms import staircase
+from lplab.widgets.mechanisms import ball
 
-DATA = staircase.data()
+DATA = ball.data()
 
 
-@pytest.mark.parametrize("place", range(0, len(staircase.STARTS), 6))
+@pytest.mark.parametrize("place", range(0, len(ball.STARTS), 6))
 def test_a_path_is_that_of_training_by_hand(place):
-    w = staircase.STARTS[place]
+    w = ball.STARTS[place]
     for found_w, found_y in zip(DATA["paths"][place]["w"], DATA["paths"][place]["y"], strict=True):
         y = round(3 * w) / 3
         assert (found_w, found_y) == (pytest.approx(w, abs=1e-5), pytest.approx(y))
-        w -= staircase.RATE * (y - staircase.TARGET)
+        w -= ball.RATE * (y - ball.TARGET)
 
 
 def test_each_start_ends_between_the_levels_beside_the_target():
     for path in DATA["paths"]:
-        late = np.array(path["y"][-staircase.LATE :])
+        late = np.array(path["y"][-ball.LATE :])
         assert set(late.round(3)) == {0.667, 1.0}
-        assert late.mean() == pytest.approx(staircase.TARGET)
+        assert late.mean() == pytest.approx(ball.TARGET)
 
 
 def test_stairs_are_those_of_two_bits():

@@ -6,7 +6,7 @@ import pytest
 from lplab.exercises.checks.compare import simplicity_key
 from lplab.exercises.checks.grids import boundary_values
 from lplab.exercises.checks.verdict import Counterexample
-from lplab.widgets.mechanisms import counterexample
+from lplab.widgets.mechanisms import hole
 
 NUMBERS = (0, 0.5, 1, 1.5, 2, 3, 4, 6)
 
@@ -19,15 +19,15 @@ def nearest_of_e2m1(x, forgotten=None):
     return near
 
 
-@pytest.mark.parametrize("place", range(0, 6 * counterexample.PARTS + 1, 4))
+@pytest.mark.parametrize("place", range(0, 6 * hole.PARTS + 1, 4))
 def test_both_answers_are_the_nearest_numbers(place):
-    x = place / counterexample.PARTS
-    found = counterexample.data()["places"][place]
+    x = place / hole.PARTS
+    found = hole.data()["places"][place]
     assert found == {"yours": nearest_of_e2m1(x, forgotten=3), "right": nearest_of_e2m1(x)}
 
 
 def test_six_tests_find_nothing_and_the_boundary_set_does():
-    data = counterexample.data()
+    data = hole.data()
     for x in data["tests"]:
         assert nearest_of_e2m1(x) == nearest_of_e2m1(x, forgotten=3)
     wrong = [k for k, each in enumerate(data["boundary"]) if each["yours"] != each["right"]]
@@ -39,10 +39,10 @@ def test_six_tests_find_nothing_and_the_boundary_set_does():
 
 def points():
     """The numbers of the boundary set in the mechanism."""
-    boundary = counterexample.data()["boundary"]
+    boundary = hole.data()["boundary"]
     return [float(np.nextafter(each["at"], each["side"] * np.inf)) if each["side"] else each["at"] for each in boundary]
 
 
 def test_the_boundary_set_is_that_of_the_checks():
-    of_checks = boundary_values(counterexample.FORMAT, specials=False)
+    of_checks = boundary_values(hole.FORMAT, specials=False)
     assert points() == np.sort(of_checks[(of_checks >= 0) & (of_checks <= 6)]).tolist()

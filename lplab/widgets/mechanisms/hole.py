@@ -59,7 +59,7 @@ def answers(x: np.ndarray) -> list[dict[str, float]]:
 
 
 MECHANISM = Mechanism(
-    name="counterexample",
+    name="hole",
     title="How a check finds a number for which a function is wrong",
     todo="Drag the *orange: number x* until both answers differ. Then press *Play*, and let a check look for it.",
     alt="Two number lines. On the upper one are the right answers of a rounding. On the lower one is a function that "

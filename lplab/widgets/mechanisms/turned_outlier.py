@@ -77,7 +77,7 @@ def place(degrees: float, rng: np.random.Generator) -> dict[str, Any]:
 
 
 MECHANISM = Mechanism(
-    name="rotation",
+    name="turned_outlier",
     title="An outlier that is turned before it is rounded",
     todo="Drag the *orange: angle* to the left, all the way to 135°, or press *Play*. Then press *With a coin*.",
     alt="Eight bars, one of them an outlier, over the ruler of FP4. An angle turns pairs of numbers into each other. "
