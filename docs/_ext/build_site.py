@@ -1,9 +1,9 @@
 """Make the site of lplab and serve it at the loopback address; `python3 start.py site` runs this.
 
-The labs are executed, each in a kernel of its own, and the page of the exercises is made from them; both are kept until
-they, the library or its data change. Then Sphinx makes the pages of docs/ and labs/, the reference from the docstrings,
-and a page for each file of the repository that a page leads to. Everything is made in build/site; build/site/html is
-the site.
+The labs are executed, each in a kernel of its own, with our solutions of the exercises; their explorers are recorded
+(docs/_ext/recorded.py). The page of the exercises is made from them. Both are kept until they, the library or its data
+change. Then Sphinx makes the pages of docs/ and labs/, the reference from the docstrings, and a page for each file of
+the repository that a page leads to. Everything is made in build/site; build/site/html is the site.
 """
 
 import argparse
@@ -466,14 +466,13 @@ def plotly_script(cache: Path) -> Path:
     return kept
 
 
-def stage_scripts(static: Path, cache: Path) -> None:
-    """Put plotly's script, once for the whole site, and the parts of lplab's widgets where pages find them."""
+def stage_scripts(static: Path) -> None:
+    """Put the parts of lplab's widgets where pages find them."""
     from lplab.widgets.controls import script
     from lplab.widgets.mechanisms import MECHANISMS
 
     shutil.rmtree(static, ignore_errors=True)
     static.mkdir(parents=True)
-    shutil.copy(plotly_script(cache), static / "plotly.min.js")
     (static / "bits.js").write_text(script("bits.js"), "utf-8")
     for name in ("figure_parts.js", "bits.css", "live_figure.css"):
         shutil.copy(STATIC / name, static)
@@ -505,7 +504,8 @@ def build(folder: Path, run: list[Path], workers: int, lite: bool = False) -> Pa
         done = dict(zip(run, pool.map(lambda lab: executed(lab, cache), run), strict=True))
     edition = build_lite(folder / "lite") if lite else None
     books = {lab: done.get(lab) or json.loads(lab.read_text("utf-8")) for lab in LABS}
-    stage_scripts(folder / "static", folder / "npm")
+    stage_scripts(folder / "static")
+    shutil.copy(plotly_script(folder / "npm"), folder / "static/plotly.min.js")
     stage(folder / "source", folder / "static", books, exercises.result(), lite=edition is not None)
     os.environ["LPLAB_SITE_STATIC"] = str(folder / "static")
     options = ["-q", "-b", "html", "-c", str(DOCS), "-d", str(folder / "doctrees")]

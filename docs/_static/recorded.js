@@ -287,7 +287,7 @@ for (const el of document.querySelectorAll(".lp-recorded")) {
 for (const el of document.querySelectorAll(".lp-panel")) panel(el, contentOf(el));
 for (const el of document.querySelectorAll(".lp-hero")) hero(el);
 
-for (const table of document.querySelectorAll(".bd-article table")) {
+for (const table of document.querySelectorAll(".bd-article :is(table, pre)")) {
   const tell = () => table.classList.toggle("lp-more", table.scrollLeft + table.clientWidth < table.scrollWidth - 2);
   table.addEventListener("scroll", tell);
   new ResizeObserver(tell).observe(table);
