@@ -54,7 +54,7 @@ SECTIONS = {  # pages of the bar at the top: title, a sentence, and the pages be
         "docs/contributing docs/architecture docs/exercises cite"),
 }  # fmt: skip
 FINDINGS = ("wang_2018", "gupta_2015_updates", "sun_2020_radix4", "scalecom_2020_traffic", "hfp8_2019_distributed")
-SECONDS = 300  # that a cell may take
+SECONDS = 1200  # that a cell may take: a recording is a minute of work, on a busy machine many minutes
 RUN_ALL = re.compile(r"^\*Choose Run → Run All Cells first(?:\. (.+)|[.:].*)\*$", re.MULTILINE)
 HEAD_ONLY = re.compile(
     r"^\*\*[\d–]+ · |^\*About \d+ minutes|: you are here\*\*"
