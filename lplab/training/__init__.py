@@ -24,6 +24,7 @@ from lplab.training.fixed_point.convert import LABELS, ROUNDINGS, ConversionCoun
 from lplab.training.fixed_point.training import digits_split, train_epochs, train_fixed_point, train_in_lockstep
 
 if TYPE_CHECKING:
+    from lplab.training.bits_report import BitsReport, BitsRow
     from lplab.training.calibration import caught_inputs, change_in_order
     from lplab.training.emulation.checkpoint_state import (
         MissingQuantizerState,
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
     )
     from lplab.training.emulation.recipe_report import RecipeReport, ReportRow, recipe_report
     from lplab.training.emulation.unseen_products import UnseenProductWarning
-    from lplab.training.few_bits import BitsReport, BitsRow, FewBits, bits_report
+    from lplab.training.few_bits import bits_report
+    from lplab.training.few_bits_rule import FewBits
     from lplab.training.inference import (
         compare,
         inference_recipe,
@@ -61,12 +63,14 @@ if TYPE_CHECKING:
     from lplab.training.step_time import step_seconds
 
 _MODULES = {
+    "bits_report": ("BitsReport", "BitsRow"),
     "calibration": ("caught_inputs", "change_in_order"),
     "emulation.checkpoint_state": ("MissingQuantizerState", "load_quantizer_state", "quantizer_state"),
     "emulation.conversion": ("RoundsNothing", "dequantize_model", "float32", "quantize_model", "switch_recipe"),
     "emulation.recipe_report": ("RecipeReport", "ReportRow", "recipe_report"),
     "emulation.unseen_products": ("UnseenProductWarning",),
-    "few_bits": ("BitsReport", "BitsRow", "FewBits", "bits_report"),
+    "few_bits": ("bits_report",),
+    "few_bits_rule": ("FewBits",),
     "inference": ("compare", "inference_recipe", "quantize_for_inference", "retune_batchnorm", "sensitivity"),
     "loop": ("tasks",),
     "loop.batches": ("Batches", "SequenceBatches"),
