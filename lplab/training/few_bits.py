@@ -146,7 +146,8 @@ def _rounded(rule: FewBits, weights: list[Tensor], x: Any) -> tuple[list[Tensor]
         stacked, x, back = stacked * factors, x / factors, lambda w: w / factors
     elif rule.repair == "awq" and rule.weight_bits < WIDE:
         scales = awq_scales(stacked, x, rule.grid).to(stacked.dtype)
-        stacked, x = awq_clipped(stacked * scales, x / scales, rule.grid), x / scales
+        stacked, x = stacked * scales, x / scales
+        stacked = awq_clipped(stacked, x, rule.grid) if rule.awq_clip else stacked
     rows = [len(weight) for weight in weights]
     if rule.weight_bits < WIDE:
         if rule.rounding == "gptq":

@@ -44,6 +44,7 @@ class FewBits:
         damping, by_activation, static_groups: of :func:`~lplab.quantizers.gptq_round`.
         alpha: of :func:`~lplab.quantizers.smoothing_factors`.
         size: of the Hadamard transform.
+        awq_clip: whether AWQ also clips the groups of weights, of queries and keys, too.
 
     >>> FewBits.from_name("w4a16_gptq:group=64").group
     64
@@ -65,6 +66,7 @@ class FewBits:
     static_groups: bool = False
     alpha: float = 0.5
     size: int = 64
+    awq_clip: bool = True
     name: str = ""
 
     def __post_init__(self) -> None:
@@ -138,7 +140,7 @@ def _parsed(key: str, value: str) -> Any:
 _OPTIONS: dict[str, type] = {
     **dict.fromkeys(("group", "search", "size"), int),
     **dict.fromkeys(("clip", "damping", "alpha"), float),
-    **dict.fromkeys(("by_activation", "static_groups"), bool),
+    **dict.fromkeys(("by_activation", "static_groups", "awq_clip"), bool),
     **dict.fromkeys(("kind", "per"), str),
 }
 
