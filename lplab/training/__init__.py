@@ -24,7 +24,6 @@ from lplab.training.fixed_point.convert import LABELS, ROUNDINGS, ConversionCoun
 from lplab.training.fixed_point.training import digits_split, train_epochs, train_fixed_point, train_in_lockstep
 
 if TYPE_CHECKING:
-    from lplab.training.bits_report import BitsReport, BitsRow
     from lplab.training.calibration import caught_inputs, change_in_order
     from lplab.training.emulation.checkpoint_state import (
         MissingQuantizerState,
@@ -61,9 +60,9 @@ if TYPE_CHECKING:
     from lplab.training.recipe.quant_spec import LearnedClip, PerLayerGradScale, QuantSpec
     from lplab.training.recipe.recipe import LayerRules, Recipe, Switch, Update
     from lplab.training.step_time import step_seconds
+    from lplab.training.weight_bits import BitsReport, BitsRow
 
 _MODULES = {
-    "bits_report": ("BitsReport", "BitsRow"),
     "calibration": ("caught_inputs", "change_in_order"),
     "emulation.checkpoint_state": ("MissingQuantizerState", "load_quantizer_state", "quantizer_state"),
     "emulation.conversion": ("RoundsNothing", "dequantize_model", "float32", "quantize_model", "switch_recipe"),
@@ -84,6 +83,7 @@ _MODULES = {
     "recipe.quant_spec": ("LearnedClip", "PerLayerGradScale", "QuantSpec"),
     "recipe.recipe": ("LayerRules", "Recipe", "Switch", "Update"),
     "step_time": ("step_seconds",),
+    "weight_bits": ("BitsReport", "BitsRow"),
 }
 _LAZY = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -20,13 +20,13 @@ from lplab.quantizers.awq import awq_clipped, awq_scales
 from lplab.quantizers.gptq import gptq_round, input_hessian
 from lplab.quantizers.layer_inputs import LayerInput
 from lplab.quantizers.smoothing import smoothing_factors
-from lplab.training.bits_report import STAYS, BitsReport, BitsRow
 from lplab.training.calibration import change_in_order
 from lplab.training.emulation.conversion import emulations, quantize_model
 from lplab.training.emulation.layer_kinds import kinds_of
 from lplab.training.few_bits_rule import WIDE, FewBits
 from lplab.training.recipe.quant_spec import FLOAT32, QuantSpec
 from lplab.training.recipe.recipe import Recipe
+from lplab.training.weight_bits import STAYS, BitsReport, BitsRow
 
 ATTRIBUTE = "_lplab_bits"
 REST_BITS = 16  # of a number that stays; files have those in half precision

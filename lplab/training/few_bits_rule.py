@@ -20,7 +20,10 @@ WORDS = {
     "llmint8": "input channels above 6 not rounded",
     "hadamard": "inputs and weights transformed in blocks before rounding",
 }
-"""The methods in a name. One of rtn and gptq may stand beside one of the others."""
+"""The methods in a name. One of rtn and gptq may stand beside one of the others.
+
+As published, smoothquant is for layers behind a norm alone, where its factors cost nothing: name them as ``layers``.
+"""
 ROUNDINGS = ("rtn", "gptq")
 DEFAULTS: dict[str, dict[str, Any]] = {
     "awq": {"kind": "asymmetric_awq"},
