@@ -272,7 +272,7 @@ COMPRESSION = (
     ),
     Fault(
         "adacomp_limit",
-        "lplab/compression/numba_selection.py",
+        "lplab/compression/adacomp_loops.py",
         "hits[j] = abs(np.float32(total[j] + np.float32(extra * g[j]))) >= limit",
         "hits[j] = abs(np.float32(total[j] + np.float32(extra * g[j]))) > limit",
         "Compiled AdaComp counts elements right at the limit of their bin as not sent.",
@@ -312,7 +312,7 @@ COMPRESSION = (
     ),
     Fault(
         "topk_too_late_ties",
-        "lplab/compression/largest.py",
+        "lplab/compression/sparse.py",
         "ties = xp.nonzero(magnitudes == limit)[: k - xp.count(above)]",
         "ties = xp.nonzero(magnitudes == limit)[xp.count(above) - k :]",
         "Of equal magnitudes the last ones are sent instead of the first.",
@@ -897,10 +897,10 @@ FIGURES = (
     ),
     Fault(
         "histogram_shifted",
-        "lplab/figures/errors.py",
-        "np.floor((error + limit) / (2 * limit) * BINS)",
-        "np.rint((error + limit) / (2 * limit) * BINS)",
-        "The histogram of errors is shifted by half a bin.",
+        "lplab/figures/magnitude_histogram.py",
+        "octave = np.frexp(result.x)[1].astype(np.int64) - 1",
+        "octave = np.frexp(result.x)[1].astype(np.int64)",
+        "The histogram of magnitudes is shifted by an octave.",
         ("tests/figures/test_statistics.py",),
     ),
     Fault(

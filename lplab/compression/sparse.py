@@ -27,7 +27,6 @@ from lplab.compression.compressor import (
     mean_at,
     mean_of_messages,
 )
-from lplab.compression.largest import top_k_indices
 from lplab.compression.layer_state import LayerState
 from lplab.compression.wire.values import bytes_per_value, check_wire, from_bytes
 
@@ -41,6 +40,21 @@ def selected_count(density: float, numel: int) -> int:
     (2, 1)
     """
     return max(1, round(density * numel))
+
+
+def top_k_indices(x: Any, k: int) -> Any:
+    """Indices of the k largest |x| of a flat array or tensor, ascending; of equal magnitudes the first ones.
+
+    >>> top_k_indices(np.array([2, -3, 2, 2], np.float32), 2).tolist()
+    [0, 1]
+    """
+    xp = arrays.of(x)
+    magnitudes = xp.abs(x)
+    limit = xp.kth_largest(magnitudes, k)
+    above = magnitudes > limit
+    ties = xp.nonzero(magnitudes == limit)[: k - xp.count(above)]
+    above[ties] = True
+    return xp.nonzero(above)
 
 
 def encode(indices: Any, values: Any, wire: str = "fp32") -> Any:
@@ -120,7 +134,7 @@ class TopK(_Sparse):
         ValueError: a density outside (0, 1], an unknown format.
 
     >>> TopK(0.01).plan((100, 100))
-    (Transfer(kind='gather', payload_bytes=800),)
+    (Transfer(kind='all_gather', payload_bytes=800),)
     """
 
     takes_tensors: ClassVar[bool] = True
@@ -139,7 +153,7 @@ class TopK(_Sparse):
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """One all-gather of the index and the value of each selected element."""
         width = INDEX_BYTES + bytes_per_value(self.wire)
-        return (Transfer("gather", selected_count(self.density, element_count(shape)) * width),)
+        return (Transfer("all_gather", selected_count(self.density, element_count(shape)) * width),)
 
 
 @dataclass(frozen=True)

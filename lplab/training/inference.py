@@ -88,6 +88,8 @@ def quantize_for_inference(model: nn.Module, format: Any = "hfp8_forward", **opt
 def retune_batchnorm(model: nn.Module, inputs: Iterable[Any], batches: int = BATCHES) -> int:
     """Re-estimate running means and variances of all batch norms; weights, γ and β do not change.
 
+    As ``update_bn`` of ``torch.optim.swa_utils``, for rounded models, too.
+
     Args:
         model: as it will be used, quantized or not; its modes do not change.
         inputs: batches of inputs (of tuples the first part is taken), such as a ``DataLoader`` or a list.

@@ -69,18 +69,6 @@ MAX_NAME = 60  # characters of a name
 MAX_TEXT = 20_000  # characters of a recipe in JSON; the published ones have fewer than 2,000
 
 
-def read_recipe(text: str) -> Recipe:
-    """The recipe in a JSON text.
-
-    Raises:
-        ValueError: it is too long, no JSON, or not a recipe; the message is one line.
-
-    >>> read_recipe('{"name": "mine", "weight": "e4m3fn"}')
-    Recipe(name='mine', weight=QuantSpec('e4m3fn'))
-    """
-    return recipe_from_data(parse_json(text))
-
-
 def parse_json(text: str) -> Any:
     """The content of a JSON text of at most :data:`MAX_TEXT` characters; ValueError with one line if it has none.
 
@@ -286,9 +274,7 @@ def _hadamard(data: Mapping[str, Any]) -> Hadamard | None:
     signs = data.get("signs")
     if signs == "nvfp4":
         signs = NVFP4_SIGNS
-    elif isinstance(signs, list):
-        if len(signs) > MAX_HADAMARD or any(sign not in (1, -1) for sign in signs):
-            raise ValueError(f"signs must be 'nvfp4', a seed, or a list of 1 and -1, got {_shown(signs)}")
+    elif isinstance(signs, list) and len(signs) <= MAX_HADAMARD and all(sign in (1, -1) for sign in signs):
         signs = tuple(signs)
     elif signs is not None and (isinstance(signs, bool) or not isinstance(signs, int)):
         raise ValueError(f"signs must be 'nvfp4', a seed, or a list of 1 and -1, got {_shown(signs)}")
