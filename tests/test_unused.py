@@ -27,7 +27,7 @@ CALLERS = {
     "Triton's kernels, which are asked for by name": "rounded_number two_roundings encoded power_of_two_blocks "
     "largest_of_blocks rounded_scale_blocks",
     "the kernels of blocks, by the name of their rule": "nearest_in_block evenly_spaced_in_block general_in_block",
-    "Fabric.seconds, by the kind of collective": "_all_reduce _all_gather _broadcast _gather_shards",
+    "Fabric.seconds, by the kind of collective": "_all_reduce _broadcast _gather_shards",
     "the tuner of NCCL, by the name of a link": "pci",
     "the emulation, by the name of a role": "input_gradient",
     "claims and labs, by the name of a measured number": "outputs_saturated errors_saturated updates_saturated "
