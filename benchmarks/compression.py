@@ -21,8 +21,8 @@ from benchmarks import rows
 from benchmarks.formats import Candidate, Result, measure, show
 from lplab import compression, datasets
 from lplab.compression.adacomp import adacomp_select
-from lplab.compression.largest import largest_per_chunk, top_k_indices
-from lplab.compression.scalecom import encode_indices
+from lplab.compression.scalecom import encode_indices, largest_per_chunk
+from lplab.compression.sparse import top_k_indices
 from lplab.compression.wire import adacomp_wire
 
 ELEMENTS = 25_557_032  # the parameters of ResNet-50

@@ -145,7 +145,7 @@ def compression() -> Iterator[Candidate]:
 
     from lplab.compression import AdaComp
     from lplab.compression.adacomp import adacomp_select
-    from lplab.compression.largest import largest_per_chunk
+    from lplab.compression.scalecom import largest_per_chunk
 
     def made(choose: Callable[[Any, Any], Any]) -> tuple[Work, Work]:
         generator = torch.Generator("cuda").manual_seed(2018)

@@ -272,7 +272,7 @@ COMPRESSION = (
     ),
     Fault(
         "adacomp_limit",
-        "lplab/compression/numba_selection.py",
+        "lplab/compression/adacomp_loops.py",
         "hits[j] = abs(np.float32(total[j] + np.float32(extra * g[j]))) >= limit",
         "hits[j] = abs(np.float32(total[j] + np.float32(extra * g[j]))) > limit",
         "Compiled AdaComp counts elements right at the limit of their bin as not sent.",
@@ -312,7 +312,7 @@ COMPRESSION = (
     ),
     Fault(
         "topk_too_late_ties",
-        "lplab/compression/largest.py",
+        "lplab/compression/sparse.py",
         "ties = xp.nonzero(magnitudes == limit)[: k - xp.count(above)]",
         "ties = xp.nonzero(magnitudes == limit)[xp.count(above) - k :]",
         "Of equal magnitudes the last ones are sent instead of the first.",

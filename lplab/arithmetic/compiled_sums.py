@@ -19,7 +19,7 @@ from lplab.arithmetic.exactness import (
     range_of_sums,
     rounding_once_is_exact,
 )
-from lplab.formats import Format, Rounding, threads
+from lplab.formats import Format, Rounding
 from lplab.formats.paths import array_kernels
 from lplab.formats.paths.grid_rules import FLOAT_LAYOUTS, Rule, grid_rule, rounding_strategy, sum_rule
 from lplab.formats.paths.kernel_selection import available
@@ -138,10 +138,10 @@ def _word_of(rule: Rule) -> tuple[str, tuple]:
     )
 
 
-def matmul(a: Any, b: Any, accumulator: Accumulator, seed: int, thread_count: int) -> np.ndarray | None:
+def matmul(a: Any, b: Any, accumulator: Accumulator, seed: int, threads: int | None) -> np.ndarray | None:
     """[batch, rows, length] times [batch, length, columns], as float32 or float64; None where no loop serves.
 
-    The operands are float32 or float64 arrays with any strides.
+    The operands are float32 or float64 arrays with any strides. ``threads`` is None for as many as torch has.
     """
     batch, rows, length = a.shape
     columns = b.shape[2]
@@ -157,8 +157,9 @@ def matmul(a: Any, b: Any, accumulator: Accumulator, seed: int, thread_count: in
     steps = [rows * columns, columns, 1]
     if swap:
         a, b, steps = b.transpose(0, 2, 1), a.transpose(0, 2, 1), [steps[0], 1, columns]
-    used_threads = thread_count if work >= MIN_PARALLEL_WORK else 1
-    result = _run(plan, a, b, accumulator, seed, np.array(steps).astype(np.int32), used_threads)
+    if work < MIN_PARALLEL_WORK:
+        threads = 1
+    result = _run(plan, a, b, accumulator, seed, np.array(steps).astype(np.int32), threads)
     return result.transpose(0, 2, 1) if swap else result
 
 
@@ -193,9 +194,16 @@ def _worth_it(loop: Any, operations: int) -> bool:
 
 
 def _run(
-    plan: LoopPlan, a: np.ndarray, b: np.ndarray, accumulator: Accumulator, seed: int, steps: np.ndarray, count: int
+    plan: LoopPlan,
+    a: np.ndarray,
+    b: np.ndarray,
+    accumulator: Accumulator,
+    seed: int,
+    steps: np.ndarray,
+    threads: int | None,
 ) -> np.ndarray:
     from lplab.arithmetic import sum_loops
+    from lplab.formats.paths import numba_kernels
 
     batch, rows, length = a.shape
     columns = b.shape[2]
@@ -213,7 +221,9 @@ def _run(
         loop(left, right, out, first, last, chunk, *constants, *keys, steps, *draws)
 
     min_piece = -(-MIN_PARALLEL_WORK // (group * columns * length))
-    threads.parallel_for(work, batch * (left.shape[1] // group), count, min_piece)
+    if threads is None:
+        threads = numba_kernels.default_threads()
+    numba_kernels.parallel_for(work, batch * (left.shape[1] // group), threads, min_piece)
     return out[:, :rows, :columns]
 
 

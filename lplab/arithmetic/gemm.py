@@ -16,7 +16,6 @@ from lplab.arithmetic.accumulator import Accumulator, as_accumulator
 from lplab.arithmetic.exactness import bit_range_of, products_are_exact
 from lplab.formats import BlockFormat, Format, counter_rng, get, gpu, inputs
 from lplab.formats.paths.array_kernels import widen
-from lplab.formats.threads import default_threads
 
 ALLOWED = "numpy arrays, torch tensors and (nested) lists of float16, bfloat16, float32 or float64"
 MAX_STOCHASTIC_ELEMENTS = 2**32  # elements of a result that get independent random bits
@@ -24,7 +23,7 @@ MAX_STOCHASTIC_ELEMENTS = 2**32  # elements of a result that get independent ran
 
 def resolve_arguments(
     accumulator: Any, chunk: Any, outer: Any, rounding: Any, fma: Any, product: Any, seed: Any, threads: Any
-) -> tuple[Accumulator, int, int]:
+) -> tuple[Accumulator, int, int | None]:
     """Accumulator, seed as an integer and thread count, from the arguments of :func:`~lplab.arithmetic.matmul`."""
     chosen = as_accumulator(accumulator, chunk=chunk, outer=outer, rounding=rounding, fma=fma, product=product)
     number = counter_rng.seed_to_int(seed) if chosen.rounding.is_stochastic else 0
@@ -41,8 +40,8 @@ def as_array(x: Any) -> np.ndarray:
     return inputs.plain_array(x)
 
 
-def check_threads(threads: int | None) -> int:
-    """The number of threads to use.
+def check_threads(threads: int | None) -> int | None:
+    """The number of threads to use; None: as many as torch has.
 
     >>> check_threads(0)
     Traceback (most recent call last):
@@ -50,7 +49,7 @@ def check_threads(threads: int | None) -> int:
     ValueError: threads must be None or an integer of at least 1, got 0
     """
     if threads is None:
-        return default_threads()
+        return None
     if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
         raise ValueError(f"threads must be None or an integer of at least 1, got {threads!r}")
     return int(threads)
@@ -96,7 +95,7 @@ def layout(a: Any, b: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int,
     return left, right, batch, shape
 
 
-def matmul_arrays(xp: Any, a: Any, b: Any, accumulator: Accumulator, seed: int, threads: int) -> Any:
+def matmul_arrays(xp: Any, a: Any, b: Any, accumulator: Accumulator, seed: int, threads: int | None) -> Any:
     """The product of arrays of numpy or torch, by a compiled loop if one serves.
 
     Args:

@@ -48,6 +48,3 @@ def products(
             part = nothing
     inside = (row < rows)[:, None] & (column < columns)[None, :]
     tl.store(out + place, total if IN_CHUNKS else part, mask=inside)
-
-
-KERNELS = ("draw_of", "products")

@@ -39,7 +39,7 @@ class AccumulatedProduct(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, a: torch.Tensor, b: torch.Tensor, accumulator: Accumulator, seed: int, threads: int
+        ctx: Any, a: torch.Tensor, b: torch.Tensor, accumulator: Accumulator, seed: int, threads: int | None
     ) -> torch.Tensor:
         """a @ b."""
         ctx.save_for_backward(a, b)
@@ -63,7 +63,7 @@ class AccumulatedProduct(torch.autograd.Function):
         return by_a, by_b, None, None, None
 
 
-def _matmul(a: torch.Tensor, b: torch.Tensor, accumulator: Accumulator, seed: int, threads: int) -> torch.Tensor:
+def _matmul(a: torch.Tensor, b: torch.Tensor, accumulator: Accumulator, seed: int, threads: int | None) -> torch.Tensor:
     dtype = torch.promote_types(a.dtype, b.dtype)
     a, b = _in_working_type(a), _in_working_type(b)
     if a.device.type == "cpu" and not gpu.serves(a.device):

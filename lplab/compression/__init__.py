@@ -1,14 +1,22 @@
 """Gradient compression: the messages that learners exchange instead of 32 bits a value.
 
 Each algorithm is written once, as a generator over one layer that requests collectives (``compressor.py``), for arrays
-of numpy and for tensors on any device (``arrays.py``). Read ``dense.py`` first, the shortest, then ``scalecom.py`` and
-``adacomp.py``. ``lockstep.py`` runs many learners in one process; ``wire/`` holds the message formats.
+of numpy and for tensors on any device (``arrays.py``). Read :class:`Dense` first, the shortest, then ``scalecom.py``
+and ``adacomp.py``. ``lockstep.py`` runs many learners in one process; ``wire/`` holds the message formats.
 """
 
 from lplab.compression.adacomp import AdaComp
-from lplab.compression.compressor import AllGather, AllReduce, Broadcast, Compressor, Context, NotFiniteError, Transfer
+from lplab.compression.compressor import (
+    AllGather,
+    AllReduce,
+    Broadcast,
+    Compressor,
+    Context,
+    Dense,
+    NotFiniteError,
+    Transfer,
+)
 from lplab.compression.compressor_catalogue import get, names
-from lplab.compression.dense import Dense
 from lplab.compression.dgc import DGC
 from lplab.compression.layer_info import LayerInfo
 from lplab.compression.layer_state import LayerState

@@ -5,7 +5,7 @@ are consecutive elements of G; in each bin m = max |G|; the layer's scale S is t
 |H| ≥ m are sent as sign(G)·S; the new residual is G minus what was sent. Our notes on the paper are second-hand; each
 doubtful point is a switch.
 
-Where numba is installed, the selection from large arrays takes the loops of ``numba_selection.py``: fewer passes over
+Where numba is installed, the selection from large arrays takes the loops of ``adacomp_loops.py``: fewer passes over
 memory, the same bits.
 """
 
@@ -24,6 +24,7 @@ from lplab.compression.compressor import (
     AllGather,
     Compressor,
     Context,
+    Dense,
     Steps,
     Transfer,
     element_count,
@@ -31,10 +32,9 @@ from lplab.compression.compressor import (
     flat_gradient,
     mean_of_messages,
 )
-from lplab.compression.dense import Dense
-from lplab.compression.largest import largest_per_chunk
 from lplab.compression.layer_info import LayerInfo
 from lplab.compression.layer_state import LayerState
+from lplab.compression.scalecom import largest_per_chunk
 from lplab.compression.wire import adacomp_wire
 
 BIN_BY_KIND = {"convolution": 50}  # elements in a bin; 500 for all other layers
@@ -189,7 +189,7 @@ def adacomp_select_compiled(
     residual: np.ndarray, gradient: np.ndarray, settings: AdaComp, bin: int, out: np.ndarray | None = None
 ) -> Selection:
     """:func:`adacomp_select` by compiled loops, in one pass; needs numba."""
-    from lplab.compression import numba_selection
+    from lplab.compression import adacomp_loops
 
     bins = -(-gradient.size // bin)
     maxima = np.empty(bins, np.float32)
@@ -199,14 +199,14 @@ def adacomp_select_compiled(
     extra = np.float32(settings.scale_factor - 1)
     switches = settings.sign_of == "G", settings.always_one, settings.zero_bins == "all"
     arguments = residual, gradient, extra, bin, *switches, new, maxima
-    sent = numba_selection.select(*arguments, indices, negative)
+    sent = adacomp_loops.select(*arguments, indices, negative)
     # More than one element in eight is sent: the needed size is known only now.
     if sent > indices.size:
         indices, negative = np.empty(sent, np.int64), np.empty(sent, np.bool_)
-        numba_selection.select(*arguments, indices, negative)
+        adacomp_loops.select(*arguments, indices, negative)
     indices, negative = indices[:sent], negative[:sent]
     scale = mean_maximum(maxima, settings.scale_over)
-    numba_selection.subtract_sent(new, indices, negative, scale)
+    adacomp_loops.subtract_sent(new, indices, negative, scale)
     return Selection(scale, indices, negative, new)
 
 

@@ -9,12 +9,13 @@ The package array-api-compat is not used. It has a dozen of the functions here, 
 is one line. The others are in no standard: bytes and packed bits, bins, insertions, sums that have the same bits in any
 order, checks in one pass. A line in each module is less than one more dependency of every installation.
 
-Where numba is installed, large arrays take the loops of ``numba_selection.py``: fewer passes over memory, the same
+Where numba is installed, large arrays take the loops at the end of this module: fewer passes over memory, the same
 bits.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -144,10 +145,8 @@ def take_sent(x: np.ndarray, indices: np.ndarray) -> np.ndarray:
     ([1.0, 3.0], [0.0, 2.0, 0.0])
     """
     if x.ndim == 1 and compiles(x):
-        from lplab.compression import numba_selection
-
         sent = np.empty(indices.size, np.float32)
-        numba_selection.take_sent(x, indices, sent)
+        _compiled(_take_loop)(x, indices, sent)
         return sent
     sent = take(x, indices)
     x[..., indices] = 0
@@ -217,9 +216,7 @@ def is_finite(x: np.ndarray) -> bool:
     False
     """
     if compiles(x):
-        from lplab.compression import numba_selection
-
-        return bool(numba_selection.is_finite(x.reshape(-1)))
+        return bool(_compiled(_finite_loop)(x.reshape(-1)))
     return bool(np.isfinite(x).all())
 
 
@@ -235,18 +232,16 @@ def add_finite(residual: np.ndarray, gradient: np.ndarray, total: np.ndarray) ->
     (True, [4.0, 6.0])
     """
     if compiles(gradient):
-        from lplab.compression import numba_selection
-
         if total is gradient:
-            return bool(numba_selection.add_finite_in_place(residual, gradient))
-        return bool(numba_selection.add_finite(residual, gradient, total))
+            return bool(_compiled(_add_in_place_loop)(residual, gradient))
+        return bool(_compiled(_add_loop)(residual, gradient, total))
     np.add(residual, gradient, out=total)
     return is_finite(total)
 
 
 def compiles(x: Any) -> bool:
     """Whether compiled loops pay off for an array of this size, and numba is installed."""
-    return x.size >= kernel_selection.MIN_COMPILED_SIZE and kernel_selection.available()
+    return x.size >= kernel_selection.MIN_COMPILED_SIZE and kernel_selection.loops_are_on
 
 
 def divided(x: Any, divisor: float) -> Any:
@@ -340,3 +335,58 @@ def pack_bits(mask: np.ndarray) -> np.ndarray:
 def unpack_bits(payload: np.ndarray) -> np.ndarray:
     """The inverse of :func:`pack_bits`, eight bools for each byte."""
     return np.unpackbits(payload, bitorder="little").view(np.bool_)
+
+
+# ---- loops that numba compiles ---------------------------------------------------------------------------------------
+
+# Magnitudes are compared as integers: positive floats and their bit patterns have the same order, and an integer
+# maximum is vectorized, which a float maximum (NaN, signed zeros) is not.
+MAGNITUDE = np.int32(0x7FFFFFFF)
+INFINITY = np.int32(0x7F800000)  # the pattern of infinity; those of NaN are above
+use_wide_vectors: Any = None  # the loops get numba's from :func:`_compiled`
+
+
+@functools.cache
+def _compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """A loop of this module, compiled; numba is imported with the first one."""
+    from lplab.formats.paths.numba_compile import compile_loop, use_wide_vectors
+
+    return compile_loop(loop, {"use_wide_vectors": use_wide_vectors})
+
+
+def _finite_loop(values):
+    """Whether no value is NaN or infinite."""
+    use_wide_vectors()
+    largest = np.int32(0)
+    for j in range(values.size):
+        largest = np.int32(max(largest, np.int32(np.float32(values[j]).view(np.int32) & MAGNITUDE)))
+    return largest < INFINITY
+
+
+def _add_loop(residual, gradient, total):
+    """Write r + g to ``total``; whether no sum is NaN or infinite."""
+    use_wide_vectors()
+    largest = np.int32(0)
+    for j in range(gradient.size):
+        value = np.float32(residual[j] + gradient[j])
+        total[j] = value
+        largest = np.int32(max(largest, np.int32(value.view(np.int32) & MAGNITUDE)))
+    return largest < INFINITY
+
+
+def _add_in_place_loop(residual, gradient):
+    """Write r + g to g; whether no sum is NaN or infinite. In the loop above, aliases prevent vector instructions."""
+    use_wide_vectors()
+    largest = np.int32(0)
+    for j in range(gradient.size):
+        value = np.float32(residual[j] + gradient[j])
+        gradient[j] = value
+        largest = np.int32(max(largest, np.int32(value.view(np.int32) & MAGNITUDE)))
+    return largest < INFINITY
+
+
+def _take_loop(corrected, indices, sent):
+    """Move the values at some indices to ``sent``; zeros remain."""
+    for k in range(indices.size):
+        sent[k] = corrected[indices[k]]
+        corrected[indices[k]] = np.float32(0)

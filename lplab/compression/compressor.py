@@ -7,6 +7,8 @@ the requests to a network: the same code runs in both, so the bits are the same.
 The algorithm is written once for arrays of numpy and for tensors of PyTorch on any device: what the two libraries do
 not write alike, it calls through :func:`lplab.compression.arrays.of`. A generator that only takes arrays is run on the
 host where gradients are tensors.
+
+:class:`Dense`, which compresses nothing, is the shortest example; others send small layers by it.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 from typing import Any, ClassVar
 from zlib import crc32
@@ -24,6 +27,7 @@ from lplab.compression import arrays
 from lplab.compression.layer_info import LayerInfo
 from lplab.compression.layer_state import LayerState
 from lplab.compression.settings_check import check_settings
+from lplab.compression.wire.values import bytes_per_value, check_wire
 
 Payload = np.ndarray  # a message: uint8, one-dimensional
 NOT_FINITE = "{} holds NaN or infinity; all learners must skip this step together"
@@ -398,3 +402,41 @@ def mean_at(indices: Any, numel: int, world: int, total: Any) -> Any:
     average = arrays.of(total).zeros(numel, total)
     average[indices] = divided(total, world)
     return average
+
+
+# ---- the baseline: no compression ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Dense(Compressor):
+    """The whole gradient, each value in ``wire``: "fp32" (lossless), "fp16" or "bf16".
+
+    Values that overflow in half precision are clipped to its largest number. A simulation sums them in float32, and so
+    does ``ddp_hook(..., ordered=True)``. Otherwise the back end of a process group sums them in half precision, which
+    rounds each partial sum.
+
+    Raises:
+        ValueError: an unknown format.
+
+    >>> Dense("fp16").plan((10,))
+    (Transfer(kind='all_reduce', payload_bytes=20),)
+    """
+
+    takes_tensors: ClassVar[bool] = True
+    takes_stacks: ClassVar[bool] = True
+
+    wire: str = "fp32"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_wire(self.wire)
+
+    def steps(self, gradient: Any, state: LayerState, context: Context) -> Steps:
+        """Average with one all-reduce of all values."""
+        values = arrays.of(gradient).round_to_wire(flat_gradient(gradient, state), self.wire)
+        average = yield AllReduce(values, self.wire, partial(divided, divisor=context.world))
+        return average.reshape(state.shape)
+
+    def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
+        """One all-reduce of all values."""
+        return (Transfer("all_reduce", element_count(shape) * bytes_per_value(self.wire)),)

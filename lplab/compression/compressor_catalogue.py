@@ -7,8 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from lplab.compression.adacomp import AdaComp
-from lplab.compression.compressor import Compressor
-from lplab.compression.dense import Dense
+from lplab.compression.compressor import Compressor, Dense
 from lplab.compression.dgc import DGC
 from lplab.compression.lossless import Lossless
 from lplab.compression.lowrank import PowerSGD

@@ -19,9 +19,8 @@ from lplab.compression.compressor import (
     ensure_finite,
     flat_gradient,
 )
-from lplab.compression.largest import top_k_indices
 from lplab.compression.layer_state import LayerState
-from lplab.compression.sparse import TopK, check_density, encode, mean_of_sparse, selected_count
+from lplab.compression.sparse import TopK, check_density, encode, mean_of_sparse, selected_count, top_k_indices
 from lplab.compression.wire.values import check_wire
 
 

@@ -1,4 +1,4 @@
-"""The state of a compressor for one layer, such as its residual (error feedback), with commit and rollback."""
+"""The state of a compressor for one layer, such as its residual, and those of all layers: commit, rollback, loading."""
 
 from __future__ import annotations
 
@@ -156,3 +156,41 @@ class StackedState(LayerState):
         for name, rows in arrays.items():
             for state, row in zip(self._states, rows, strict=True):
                 state.propose(**{name: row})
+
+
+class LayerStates(dict[str, LayerState]):
+    """The states of all layers of one learner, by the name of the layer.
+
+    >>> states = LayerStates(w=LayerState((2,), residual=np.zeros(2, np.float32)))
+    >>> states["w"].propose(residual=np.ones(2, np.float32))
+    >>> states.commit()
+    >>> states.arrays()
+    {'w': {'residual': array([1., 1.], dtype=float32)}}
+    """
+
+    def commit(self) -> None:
+        """Make all proposed arrays the current ones."""
+        for state in self.values():
+            state.commit()
+
+    def rollback(self) -> None:
+        """Discard all proposed arrays."""
+        for state in self.values():
+            state.rollback()
+
+    def arrays(self) -> dict[str, dict[str, np.ndarray]]:
+        """Copies of the current arrays as numpy arrays, by layer and name, for a checkpoint."""
+        return {name: state.arrays() for name, state in self.items()}
+
+    def load(self, layers: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+        """Load copies of what :meth:`arrays` gives.
+
+        Raises:
+            ValueError: other layers, or arrays that do not fit; then nothing has changed.
+        """
+        if set(layers) != set(self):
+            raise ValueError(f"the checkpoint has the layers {sorted(layers)}, this run {sorted(self)}")
+        for name, arrays in layers.items():
+            self[name].check(arrays)
+        for name, arrays in layers.items():
+            self[name].load(arrays)

@@ -13,6 +13,7 @@ from lplab.compression.compressor import (
     AllReduce,
     Compressor,
     Context,
+    Dense,
     Steps,
     Transfer,
     all_finite,
@@ -20,7 +21,6 @@ from lplab.compression.compressor import (
     divided,
     element_count,
 )
-from lplab.compression.dense import Dense
 from lplab.compression.layer_info import LayerInfo
 from lplab.compression.layer_state import LayerState
 

@@ -27,7 +27,6 @@ from lplab.compression.compressor import (
     mean_at,
     mean_of_messages,
 )
-from lplab.compression.largest import top_k_indices
 from lplab.compression.layer_state import LayerState
 from lplab.compression.wire.values import bytes_per_value, check_wire, from_bytes
 
@@ -41,6 +40,21 @@ def selected_count(density: float, numel: int) -> int:
     (2, 1)
     """
     return max(1, round(density * numel))
+
+
+def top_k_indices(x: Any, k: int) -> Any:
+    """Indices of the k largest |x| of a flat array or tensor, ascending; of equal magnitudes the first ones.
+
+    >>> top_k_indices(np.array([2, -3, 2, 2], np.float32), 2).tolist()
+    [0, 1]
+    """
+    xp = arrays.of(x)
+    magnitudes = xp.abs(x)
+    limit = xp.kth_largest(magnitudes, k)
+    above = magnitudes > limit
+    ties = xp.nonzero(magnitudes == limit)[: k - xp.count(above)]
+    above[ties] = True
+    return xp.nonzero(above)
 
 
 def encode(indices: Any, values: Any, wire: str = "fp32") -> Any:

@@ -13,12 +13,12 @@ from lplab.compression.arrays import single
 from lplab.compression.compressor import (
     Compressor,
     Context,
+    Dense,
     Steps,
     Transfer,
     element_count,
     flat_gradient,
 )
-from lplab.compression.dense import Dense
 from lplab.compression.layer_info import LayerInfo
 from lplab.compression.layer_state import LayerState
 from lplab.compression.lockstep import steps_of

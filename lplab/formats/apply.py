@@ -22,7 +22,6 @@ from lplab.formats.inputs import as_float_array, as_rows, working_dtype
 from lplab.formats.paths import array_kernels, block_rounding, kernel_selection
 from lplab.formats.rounding import Rounding, as_rounding
 from lplab.formats.rounding_spec import BlockSpec, Grid, RoundingSpec, Table
-from lplab.formats.threads import share
 
 SCRATCH_SIZE = 2**13  # elements of a scratch copy
 MAX_PREPARED = 256  # roundings that a format remembers
@@ -254,6 +253,8 @@ class PreparedRounding(LoadedWhenItPays):
         if loop is None:
             array_kernels.quantize_into(np, x, x, self.spec, self.rounding, seed)
             return
+        from lplab.formats.paths.numba_kernels import share  # the loop is there, so numba is
+
         for start in range(0, x.size, array_kernels.ELEMENTS_PER_KEY):
             keys = counter_rng.keys(seed, start // array_kernels.ELEMENTS_PER_KEY) if self.is_stochastic else NO_KEYS
             stretch = x[start : start + array_kernels.ELEMENTS_PER_KEY]

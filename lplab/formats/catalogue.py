@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from lplab.formats.block_format import E8M0, BlockFormat
@@ -98,6 +99,7 @@ def names() -> list[str]:
     return list(_CATALOGUE)
 
 
+@lru_cache(maxsize=1024)  # formats keep what they have prepared, also those that are no rows
 def get(name: str) -> Any:
     """The format with this name, or with the name that numpy, PyTorch and ml_dtypes have for it.
 

@@ -47,9 +47,8 @@ class IntFormat(Format):
         check_int("bits", self.bits, 2 if self.signed else 1, 32)
         if self.symmetric and not self.signed:
             raise ValueError("symmetric=True needs signed=True: unsigned integers have no negatives")
-        if isinstance(self.scale, bool) or not isinstance(self.scale, int | float | np.floating):
-            raise ValueError(f"scale must be a positive number from 2^-100 to 2^100, got {self.scale!r}")
-        if not 2.0**-100 <= self.scale <= 2.0**100:
+        is_number = isinstance(self.scale, int | float | np.floating) and not isinstance(self.scale, bool)
+        if not is_number or not 2.0**-100 <= self.scale <= 2.0**100:
             raise ValueError(f"scale must be a positive number from 2^-100 to 2^100, got {self.scale!r}")
         low, high = self.range
         check_int("zero_point", self.zero_point, 0 if self.symmetric else low, 0 if self.symmetric else high)

@@ -166,33 +166,6 @@ def _recorded(
     return recorded(lambda x, scale: _quantize(ready, x, seed, None, axis), (ready, seed, axis), x, limits=limits)
 
 
-def by_loop(ready: Any, x: torch.Tensor, seed: int, scale: float | None = None) -> torch.Tensor | None:
-    """A tensor on the CPU rounded number by number into a new one by the compiled loop; None where none is ready.
-
-    The result lies in memory in the order of x where x is dense, such as a transposed matrix; with random bits it is
-    contiguous, as they are numbered in this order.
-
-    Args:
-        ready: of the dtype of x.
-        x: strided, without a gradient and without a sign flag.
-        seed: of the random bits.
-        scale: what numbers are divided by before and multiplied by afterwards, if each call has a scale.
-    """
-    if ready.loop_for(x.numel()) is None:
-        return None
-    if ready.is_stochastic:
-        x = x.contiguous()
-    out = torch.empty_like(x)
-    x = in_order(x, out)
-    ready.round_at(x.data_ptr(), out.data_ptr(), x.numel(), seed, scale)
-    return out
-
-
-def in_order(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """The numbers of x in the order of memory in which those of ``out = empty_like(x)`` lie."""
-    return x if x.is_contiguous() or x.stride() == out.stride() else torch.empty_like(out).copy_(x)
-
-
 def _quantize(ready: Any, x: torch.Tensor, seed: int, out: torch.Tensor | None, axis: int | None) -> torch.Tensor:
     plain = x.layout is torch.strided and not x.is_nested and x.is_contiguous() and not x.is_neg()
     if plain and x.is_cpu and x.dtype in _WORKING_DTYPES:

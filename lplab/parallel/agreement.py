@@ -15,9 +15,9 @@ from torch import Tensor
 
 from lplab.checks import check_int
 from lplab.compression import Compressor, ScaleCom, TopK, TrafficLog
-from lplab.compression.largest import largest_per_chunk, top_k_indices
 from lplab.compression.module_layers import trainable_parameters
-from lplab.compression.sparse import selected_count
+from lplab.compression.scalecom import largest_per_chunk
+from lplab.compression.sparse import selected_count, top_k_indices
 from lplab.parallel.learner_gradients import LearnerGradients
 from lplab.parallel.learners import Learners
 

@@ -1,4 +1,4 @@
-"""The compressors of a model's layers and their states on one learner: commit, rollback, checkpoints, merging.
+"""The compressors of a model's layers and their states on one learner: checkpoints and merging.
 
 This module needs PyTorch.
 """
@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from lplab.compression import Compressor, LayerInfo, LayerState
+from lplab.compression import Compressor, LayerInfo
 from lplab.compression.compressor import all_finite, sum_of_ranks
+from lplab.compression.layer_state import LayerStates
 from lplab.compression.module_layers import counted_positions, module_infos
 from lplab.compression.tensors import tensor_state
 from lplab.training.loop.train_eval_mode import eval_mode
@@ -47,6 +48,11 @@ class CompressorStates:
         infos: the layers.
         devices: of the layers whose state is on a device, as tensors; the others have numpy arrays.
 
+    Attributes:
+        compressors: of the layers.
+        states: of the layers.
+        commit, rollback: make all proposed arrays the current ones, or discard them.
+
     Raises:
         TypeError: not a compressor, for example the name of one.
 
@@ -63,24 +69,14 @@ class CompressorStates:
             raise TypeError(f"a compressor is needed, as lplab.compression.get makes one of a name, got {compressor!r}")
         self.compressor = compressor
         self.compressors = {name: compressor.for_layer(info) for name, info in infos.items()}
-        self.states: dict[str, LayerState] = {n: c.init(infos[n].shape) for n, c in self.compressors.items()}
+        self.states = LayerStates({name: c.init(infos[name].shape) for name, c in self.compressors.items()})
         for name, device in (devices or {}).items():
             self.states[name] = tensor_state(self.compressors[name], infos[name].shape, device)
-
-    def commit(self) -> None:
-        """Make all proposed arrays the current ones."""
-        for state in self.states.values():
-            state.commit()
-
-    def rollback(self) -> None:
-        """Discard all proposed arrays."""
-        for state in self.states.values():
-            state.rollback()
+        self.commit, self.rollback = self.states.commit, self.states.rollback
 
     def state_dict(self) -> dict[str, Any]:
         """The state to resume from: numpy arrays by layer and name, and the compressor they belong to."""
-        layers = {name: state.arrays() for name, state in self.states.items()}
-        return {"version": VERSION, "compressor": repr(self.compressor), "layers": layers}
+        return {"version": VERSION, "compressor": repr(self.compressor), "layers": self.states.arrays()}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Resume from :meth:`state_dict`, or from the mean of several (:func:`merge_ranks`).
@@ -92,12 +88,7 @@ class CompressorStates:
             raise ValueError(f"the checkpoint is of version {saved['version']}, this lplab reads version {VERSION}")
         if saved["compressor"] != repr(self.compressor):
             raise ValueError(f"the checkpoint is of {saved['compressor']}, this run compresses by {self.compressor!r}")
-        if set(saved["layers"]) != set(self.states):
-            raise ValueError(f"the checkpoint has the layers {sorted(saved['layers'])}, this run {sorted(self.states)}")
-        for name, arrays in saved["layers"].items():
-            self.states[name].check(arrays)
-        for name, arrays in saved["layers"].items():
-            self.states[name].load(arrays)
+        self.states.load(saved["layers"])
 
 
 def merge_ranks(saved: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -5,8 +5,7 @@ import pytest
 
 from lplab.compression import Context, Dense, LayerInfo, NotFiniteError, ScaleCom, TopK, TrafficLog, exchange
 from lplab.compression.arrays import BLOCK, add_finite, is_finite
-from lplab.compression.largest import largest_per_chunk
-from lplab.compression.scalecom import chunk_for, decode_indices, encode_indices, index_count
+from lplab.compression.scalecom import chunk_for, decode_indices, encode_indices, index_count, largest_per_chunk
 from lplab.formats.paths import kernel_selection
 
 F = np.float32

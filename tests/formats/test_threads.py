@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from lplab import formats as F
-from lplab.formats import threads as pool
 from lplab.formats.paths import kernel_selection
-from lplab.formats.threads import MIN_ELEMENTS_TO_SHARE, PIECE, PIECES_PER_THREAD, parallel_for, share
+from lplab.formats.paths.array_kernels import MIN_ELEMENTS_TO_SHARE
+
+pool = pytest.importorskip("lplab.formats.paths.numba_kernels", exc_type=ImportError)
+PIECE, PIECES_PER_THREAD, parallel_for, share = pool.PIECE, pool.PIECES_PER_THREAD, pool.parallel_for, pool.share
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import sys
 
 import pytest
 
@@ -130,6 +131,15 @@ def test_my_machine_is_the_measured_one_and_says_whose(tmp_path, monkeypatch):
         for ask in (accelerators.local_machine, local_machine.measured_products):
             with pytest.raises(ValueError, match="measure again with `lplab doctor --measure`"):
                 ask()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each user has a folder")
+def test_a_user_without_a_home_folder_has_the_shipped_machine(monkeypatch):
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    for name in ("HOME", "XDG_DATA_HOME", "LPLAB_MACHINE"):
+        monkeypatch.delenv(name, raising=False)
+    assert local_machine.measurement_path().is_absolute()
+    assert accelerators.local_machine().name == "mine"
 
 
 def test_measured_products_have_the_bytes_that_they_move(tmp_path, monkeypatch):

@@ -114,6 +114,9 @@ LEADERS_CHOICE = Exercise(
         mistake("the leader sends, the others only listen", SEND, "sent[step % len(p), best] = leader[best]"),
         mistake("all send the leader's values", SEND, "sent[:, best] = leader[best]"),
         mistake("the largest value, not the largest magnitude", "np.argmax(np.abs(leader[start : start + chunk]))", "np.argmax(leader[start : start + chunk])"),
+        mistake("magnitudes are sent, without their signs", SEND, "sent[:, best] = np.abs(p[:, best])"),
+        mistake("a 1 is sent for each place, not the value", SEND, "sent[:, best] = 1"),
+        mistake("all magnitudes together decide, not those of the leader", LEADER, "leader = np.abs(p).sum(axis=0)"),
         mistake("the choice of the sum, which nobody knows before everything has been sent", LEADER, "leader = p.sum(axis=0)"),
         mistake("the largest of all learners decides", LEADER, "leader = np.abs(p).max(axis=0)"),
         mistake("the elements of a last, shorter chunk are forgotten", CHUNKS, "in range(0, p.shape[1] - chunk + 1, chunk)"),
@@ -160,7 +163,7 @@ def draw_choice(function: Callable[..., Any]) -> Any:
         function: takes p [learners, elements], a chunk and a step, and returns what each learner sends.
     """
     from lplab import figures
-    from lplab.compression.largest import largest_per_chunk
+    from lplab.compression.scalecom import largest_per_chunk
     from lplab.parallel.agreement import union_size
 
     g = gradients()

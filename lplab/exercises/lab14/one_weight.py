@@ -188,7 +188,7 @@ def draw_two_weights(function: Callable[..., Any]) -> Any:
         list(map(short_name, layers)),
         library_differences(),
         dict(zip(NAMES, np.split(np.array(yours), 2), strict=True)),
-        what="difference between the two weights (% of the norm)",
+        what="difference (% of the norm)",
         name="Two weights",
         tolerance=LIBRARY,
     )

@@ -197,13 +197,18 @@ def progress_path() -> Path | None:
         return Path("progress.json")
     import platformdirs
 
-    return platformdirs.user_data_path("lplab", appauthor=False) / "progress.json"
+    try:
+        return platformdirs.user_data_path("lplab", appauthor=False) / "progress.json"
+    except RuntimeError:  # a user without a home folder, as in some containers
+        return None
 
 
 def storage_place() -> str:
     """Where progress is kept, if not in the user's data folder, as the end of a sentence; "" for that folder."""
     if missing := missing_packages():
         return f"until this kernel ends, since {' and '.join(missing)} cannot be imported"
+    if progress_path() is None:
+        return "until this kernel ends, since this user has no home folder: LPLAB_PROGRESS names a file"
     return "in this browser" if _in_a_browser() else ""
 
 

@@ -53,12 +53,12 @@ def known(**values: Any) -> dict[str, Any]:
 
 
 def bind(module: ModuleType, names: dict[str, Any]) -> None:
-    """Compile the kernels of a module over a namespace, which then holds them, too."""
-    for name in module.KERNELS:
-        kernel = getattr(module, name)
-        bound = FunctionType(kernel.__code__, names, name)
-        bound.__annotations__ = kernel.__annotations__
-        names[name] = compiled(bound)
+    """Compile the functions of a module over a namespace, which then holds them, too."""
+    for name, kernel in vars(module).items():
+        if isinstance(kernel, FunctionType):
+            bound = FunctionType(kernel.__code__, names, name)
+            bound.__annotations__ = kernel.__annotations__
+            names[name] = compiled(bound)
 
 
 def compiled(function: Callable) -> Any:

@@ -6,6 +6,7 @@ This module imports Triton and torch, so other modules import it inside the func
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -54,11 +55,8 @@ def round_elements(spec: Grid | Table, rounding: Rounding, x: Tensor, out: Tenso
     if chosen is None:
         return False
     kernel, constants = chosen
-    x, out = x.reshape(-1), out.reshape(-1)
-    for start in range(0, x.numel(), STRETCH):
-        count, keys = min(STRETCH, x.numel() - start), _keys(rounding, seed, start // 2**32)
-        arguments = x[start:], out[start:], count, constants, counter_rng.signed(start % 2**32), *keys
-        launch(kernel, -(-count // BLOCK), *arguments, BLOCK=BLOCK)
+    for first, *stretch in _stretches(x, out):
+        launch(kernel, *stretch, constants, *_draws(rounding, seed, first), BLOCK=BLOCK)
     return True
 
 
@@ -105,11 +103,8 @@ def encode(fmt: Any, x: Tensor, rounding: Rounding, seed: int) -> tuple[Tensor, 
     kernel, constants, codes = found
     dtype = torch.uint8 if fmt.bits <= 8 else torch.int32
     out, unknown = x.new_empty(x.shape, dtype=dtype), x.new_zeros(1, dtype=torch.int32)
-    flat, flat_out = x.reshape(-1), out.reshape(-1)
-    for start in range(0, x.numel(), STRETCH):
-        count, keys = min(STRETCH, x.numel() - start), _keys(rounding, seed, start // 2**32)
-        more = constants, codes, unknown, counter_rng.signed(start % 2**32), *keys
-        launch(kernel, -(-count // BLOCK), flat[start:], flat_out[start:], count, *more, BLOCK=BLOCK)
+    for first, *stretch in _stretches(x, out):
+        launch(kernel, *stretch, constants, codes, unknown, *_draws(rounding, seed, first), BLOCK=BLOCK)
     return out, 0 if fmt.has_nan else int(unknown)
 
 
@@ -117,10 +112,8 @@ def decode(fmt: Any, codes: Tensor) -> Tensor:
     """The float64 values of a contiguous tensor of codes: integers of 0 … 2**bits − 1."""
     kernel, values = compiler.namespace("float32")["decoded"], _values(fmt, codes.device)
     out = torch.empty(codes.shape, dtype=values.dtype, device=codes.device)
-    flat, flat_out = codes.reshape(-1), out.reshape(-1)
-    for start in range(0, flat.numel(), STRETCH):
-        count = min(STRETCH, flat.numel() - start)
-        launch(kernel, -(-count // BLOCK), flat[start:], flat_out[start:], count, values, BLOCK=BLOCK)
+    for _, *stretch in _stretches(codes, out):
+        launch(kernel, *stretch, values, BLOCK=BLOCK)
     return out
 
 
@@ -179,6 +172,19 @@ def launch(
     with torch.cuda.device_of(arguments[0]):
         grid = programs if isinstance(programs, tuple) else (programs,)
         kernel[grid](*arguments, **constants, enable_fp_fusion=fuses)
+
+
+def _stretches(x: Tensor, out: Tensor) -> Iterator[tuple[int, int, Tensor, Tensor, int]]:
+    """Contiguous tensors cut into launches: the number of the first element, programs, both parts, their length."""
+    x, out = x.reshape(-1), out.reshape(-1)
+    for start in range(0, x.numel(), STRETCH):
+        count = min(STRETCH, x.numel() - start)
+        yield start, -(-count // BLOCK), x[start:], out[start:], count
+
+
+def _draws(rounding: Rounding, seed: int, first: int) -> tuple[int, int, int]:
+    """What a kernel draws random bits from: the number of the first element in its stretch of keys, and the keys."""
+    return counter_rng.signed(first % 2**32), *_keys(rounding, seed, first // 2**32)
 
 
 def _keys(rounding: Rounding, seed: int, stretch: int = 0) -> tuple[int, int]:

@@ -50,6 +50,3 @@ def rint(real):
 def divide(first, second):
     """The quotient, rounded to nearest even: Triton's ``/`` is an approximation in float32, and exact in float64."""
     return first / second if REAL == tl.float64 else tl.div_rn(first, second)  # noqa: SIM300
-
-
-KERNELS = ("as_real", "as_bits", "to_real", "where", "minimum", "maximum", "floor", "rint", "divide")

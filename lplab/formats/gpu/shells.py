@@ -187,21 +187,3 @@ def rounded_scale_blocks(
     scaled = visible(multiplied(bits, factor), bits, tl.load(constants + AFTER + 1))
     result = multiplied(multiplied(rounded(scaled, constants, number, key_1, key_2), scale), decode)
     store_bits(out + at, result, inside)
-
-
-KERNELS = (
-    "load_bits",
-    "store_bits",
-    "applied",
-    "rounded_number",
-    "rounded",
-    "in_steps",
-    "elementwise",
-    "two_roundings",
-    "encoded",
-    "decoded",
-    "block_addresses",
-    "power_of_two_blocks",
-    "largest_of_blocks",
-    "rounded_scale_blocks",
-)

@@ -20,6 +20,7 @@ from lplab.formats.rounding_spec import Grid, Table
 
 ELEMENTS_PER_STEP = 2**15  # what whole-array operations work on at a time stays in the processor's cache
 ELEMENTS_PER_KEY = 2**32  # elements that share a pair of random keys
+MIN_ELEMENTS_TO_SHARE = 2**18  # elements that several threads share; fewer are rounded by one
 
 
 def quantize(xp: Any, x: Any, spec: Grid | Table, rounding: Rounding, draws: Any = None) -> Any:

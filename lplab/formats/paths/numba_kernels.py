@@ -1,8 +1,8 @@
 """The loops over memory that numba compiles: each calls functions of :mod:`lplab.formats.words` and has no rule itself.
 
-Serial and without fast-math on purpose: results must not depend on contraction, and numba's parallel layer would change
-torch's thread count and kill forked workers. Each loop is compiled for one word, one function and its flags; numba
-keeps the machine code on disk. Loops take addresses of contiguous memory.
+Serial and without fast-math on purpose: results must not depend on contraction. :func:`share` cuts large arrays into
+pieces for several threads. Each loop is compiled for one word, one function and its flags; numba keeps the machine code
+on disk. Loops take addresses of contiguous memory.
 """
 
 # mypy: ignore-errors
@@ -12,25 +12,34 @@ keeps the machine code on disk. Loops take addresses of contiguous memory.
 
 from __future__ import annotations
 
+import os
+import sys
+from collections import deque
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numba import carray, njit
 from numba.np.unsafe.ndarray import to_fixed_tuple
 
 from lplab.formats.paths import block_rounding
+from lplab.formats.paths.array_kernels import MIN_ELEMENTS_TO_SHARE
 from lplab.formats.paths.grid_rules import FLOAT_LAYOUTS, BlockRule, Rule, scale_constants
 from lplab.formats.paths.numba_compile import compile_loop, pointer, use_wide_vectors, words_for
 from lplab.formats.rounding import MIN_FRACTION
 from lplab.formats.rounding_spec import BlockSpec
-from lplab.formats.threads import MIN_ELEMENTS_TO_SHARE, share
 
 int32, float32 = np.int32, np.float32
 MAGNITUDE, INFINITY, ZERO = int32(0x7FFFFFFF), int32(0x7F800000), int32(0)
 HARD = int32(128)  # stands for the exponent of a block that a loop does not round
 BlockLoop = Callable[..., np.ndarray | None]
 """(addresses of float32 x and out, blocks, keys of the random bits) → the blocks that it cannot round, if any."""
+
+PIECES_PER_THREAD = 6  # more pieces cost more calls; with fewer, threads wait longer for the last one
+PIECE = 2**12  # numbers: pieces begin at multiples of so many
+_pools: dict[int, Any] = {}
 
 
 def bound(loop: Callable, rule: Rule, real: str = "float32", **names: int) -> tuple[Callable, np.ndarray]:
@@ -65,14 +74,6 @@ def _compiled(loop: Callable, word: str, flags: tuple, real: str, names: tuple) 
     return compile_loop(loop, given, ".".join([*decided, *(f"{name}{int(value)}" for name, value in names)]))
 
 
-def _in_pieces(work: Callable[[int, int], None], count: int, unit: int = 1) -> None:
-    """Call ``work(first, last)`` for all of ``count`` items of ``unit`` numbers; many are shared by threads."""
-    if count * unit < MIN_ELEMENTS_TO_SHARE:
-        work(0, count)
-    else:
-        share(work, count, unit)
-
-
 def rounding_loop(rule: Rule, real: str, step: bool) -> Callable[..., None]:
     """The loop that rounds number by number, with its constants bound.
 
@@ -92,7 +93,7 @@ def rounding_loop(rule: Rule, real: str, step: bool) -> Callable[..., None]:
         def piece(start: int, stop: int) -> None:
             loop(x + size * start, out + size * start, stop - start, scale, first + start, *keys, address)
 
-        _in_pieces(piece, count)
+        share(piece, count)
 
     call.table = table  # keeps the address valid
     return call
@@ -128,7 +129,7 @@ def power_of_two_blocks_loop(spec: BlockSpec, block: BlockRule) -> BlockLoop:
                 hard.append(start)
             round_blocks(x + at, out + at, count, shift, size * start, *keys, address)
 
-        _in_pieces(piece, blocks, size)
+        share(piece, blocks, size)
         return np.flatnonzero(exponents == HARD) if hard else None
 
     call.table = table  # keeps the address valid
@@ -150,7 +151,7 @@ def rounded_scale_blocks_loop(spec: BlockSpec, block: BlockRule) -> BlockLoop:
         def find(start: int, stop: int) -> None:
             tops.append(find_largest(x + 4 * size * start, largest + 4 * start, stop - start, size))
 
-        _in_pieces(find, blocks, size)
+        share(find, blocks, size)
         tensor_scale = block_rounding.tensor_scale_of(int32(max(tops)).view(float32), spec)
         per_element, decode = float(block_rounding.scale_per_element(tensor_scale, spec)), float(tensor_scale[1])
 
@@ -160,7 +161,7 @@ def rounded_scale_blocks_loop(spec: BlockSpec, block: BlockRule) -> BlockLoop:
             round_scales(largest + of_blocks, s, f, count, per_element, highest, decode, scale_address)
             round_blocks(x + at, out + at, count, f, s, decode, size * start, *keys, address)
 
-        _in_pieces(piece, blocks, size)
+        share(piece, blocks, size)
 
     call.table = table, scale_table  # keeps the addresses valid
     return call
@@ -299,7 +300,7 @@ def table_loop(low_bits: np.uint32, cuts: np.ndarray, results: np.ndarray) -> Ca
         def piece(start: int, stop: int) -> None:
             look_up(x + 4 * start, out + 4 * start, stop - start, low_bits, cuts, results)
 
-        _in_pieces(piece, count)
+        share(piece, count)
 
     return call
 
@@ -322,3 +323,92 @@ def _lookup_loop() -> Callable:
             out[i] = results[U(U(bucket << U(1)) + U(past))]
 
     return compile_loop(loop)
+
+
+# ---- threads ---------------------------------------------------------------------------------------------------------
+
+# numba's parallel loops are not used: their OpenMP layer changes torch's thread count, and it kills forked children
+# that use it. A Python thread pool does not survive a fork either, so a forked child drops it and makes a new one when
+# needed. Compiled loops release the GIL while they run.
+
+
+def default_threads() -> int:
+    """torch's thread count if torch is loaded; else ``OMP_NUM_THREADS``, or the processors this process may use."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        return int(torch.get_num_threads())
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    if wanted.isdigit() and int(wanted) > 0:
+        return int(wanted)
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
+
+
+def parallel_for(work: Callable[[int, int], Any], count: int, threads: int, min_piece: int = 1) -> None:
+    """Call ``work(first, last)`` for consecutive pieces of 0 … count, on several threads; wait for all.
+
+    Each thread takes the next piece when it has finished one. So another program on its processor, or torch's own
+    threads, which spin for milliseconds after their work, delay one piece and not half of the work.
+
+    Args:
+        work: a function that releases the GIL.
+        count: number of items.
+        threads: number of threads, the calling one included.
+        min_piece: items in a piece at least, unless there would be fewer pieces than threads.
+
+    >>> done = []
+    >>> parallel_for(lambda first, last: done.append((first, last)), 10, 3, min_piece=4)
+    >>> sorted(done)
+    [(0, 3), (3, 6), (6, 10)]
+    """
+    threads = min(threads, count)
+    if threads < 2:
+        work(0, count)
+        return
+    pieces = max(threads, min(PIECES_PER_THREAD * threads, count // min_piece))
+    cuts = [count * i // pieces for i in range(pieces + 1)]
+    waiting = deque(pairwise(cuts))
+
+    def take_pieces() -> None:
+        while waiting:
+            try:
+                piece = waiting.popleft()
+            except IndexError:  # another thread took the last one
+                return
+            work(*piece)
+
+    others = [_pool(threads).submit(take_pieces) for _ in range(threads - 1)]
+    take_pieces()
+    for other in others:
+        if not other.cancel():  # one that has not begun has nothing left to do
+            other.result()
+
+
+def share(work: Callable[[int, int], Any], count: int, unit: int = 1) -> None:
+    """Call ``work(first, last)`` for consecutive pieces of ``count`` items: on one thread, or as many as torch has.
+
+    Pieces begin at multiples of ``PIECE`` numbers, and threads share only what is worth it.
+
+    Args:
+        work: a function that releases the GIL.
+        count: how many items there are.
+        unit: how many numbers an item has.
+    """
+    if count * unit < MIN_ELEMENTS_TO_SHARE or (threads := default_threads()) < 2:
+        work(0, count)
+        return
+    size = max(1, PIECE // unit)
+    pieces, least = -(-count // size), MIN_ELEMENTS_TO_SHARE // 4 // (size * unit)
+    parallel_for(lambda first, last: work(size * first, min(size * last, count)), pieces, threads, max(1, least))
+
+
+def _pool(threads: int) -> Any:
+    if threads not in _pools:
+        from concurrent.futures import ThreadPoolExecutor  # slow to import; most processes need none
+
+        _pools[threads] = ThreadPoolExecutor(threads - 1, thread_name_prefix="lplab")
+    return _pools[threads]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pools.clear)  # the threads exist in the parent only

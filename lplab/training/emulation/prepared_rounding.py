@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lplab.formats import Format, Rounding, apply, counter_rng, gpu, tensors
+from lplab.formats import Format, Rounding, apply, counter_rng, gpu
 from lplab.formats.paths import kernel_selection, table_rules
-from lplab.formats.threads import MIN_ELEMENTS_TO_SHARE
+from lplab.formats.paths.array_kernels import MIN_ELEMENTS_TO_SHARE
 
 
 class Prepared:
@@ -44,10 +44,17 @@ class Prepared:
         self.round_at = self.kernel.round_at
 
     def __call__(self, x: Tensor, seed: int = 0, scale: float = 1.0) -> Tensor:
-        """Round a tensor (without gradient) into a new one."""
-        result = tensors.by_loop(self.kernel, x, seed, scale if self.step else None) if _fits(x) else None
-        if result is not None:
-            return result
+        """Round a tensor (without gradient) into a new one.
+
+        The result lies in memory in the order of x where x is dense, such as a transposed matrix.
+        """
+        if _fits(x) and self.kernel.loop_for(x.numel()) is not None:
+            if self.kernel.is_stochastic:  # random bits are numbered in this order
+                x = x.contiguous()
+            out = torch.empty_like(x)
+            x = _in_order(x, out)
+            self.round_at(x.data_ptr(), out.data_ptr(), x.numel(), seed, scale if self.step else None)
+            return out
         if not self.step:
             return self.format.quantize(x, self.rounding, seed)
         divisor = x.new_full((), scale)
@@ -106,7 +113,7 @@ class DualRounding:
         if not is_ready or (count >= MIN_ELEMENTS_TO_SHARE and torch.get_num_threads() > 1):
             return None
         first, second = into or (torch.empty_like(x), torch.empty_like(x))
-        x = tensors.in_order(x, first)
+        x = _in_order(x, first)
         largest = _two_powers()(x.data_ptr(), first.data_ptr(), second.data_ptr(), count, *self._powers)
         return first, second, largest
 
@@ -114,7 +121,7 @@ class DualRounding:
         from lplab.formats.gpu import dispatch
 
         first, second = into or (torch.empty_like(x), torch.empty_like(x))
-        largest = dispatch.round_twice(self._specs, self._rounding, tensors.in_order(x, first), first, second)
+        largest = dispatch.round_twice(self._specs, self._rounding, _in_order(x, first), first, second)
         return None if largest is None else (first, second, largest)
 
 
@@ -128,6 +135,11 @@ def _two_powers() -> Callable[..., float]:
 def _fits(x: Tensor) -> bool:
     """Whether a compiled loop can round it, once it is in memory order."""
     return x.dtype == torch.float32 and x.is_cpu and not x.is_neg() and 0 < x.numel() < 2**31
+
+
+def _in_order(x: Tensor, out: Tensor) -> Tensor:
+    """The numbers of x in the order of memory in which those of ``out = empty_like(x)`` lie."""
+    return x if x.is_contiguous() or x.stride() == out.stride() else torch.empty_like(out).copy_(x)
 
 
 def is_plain(x: Tensor) -> bool:

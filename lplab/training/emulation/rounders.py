@@ -16,18 +16,14 @@ import torch
 from torch import Tensor
 
 from lplab.formats import BlockFormat, FloatFormat, IntFormat, Rounding
+from lplab.formats.paths.array_kernels import MIN_ELEMENTS_TO_SHARE
 from lplab.formats.recorded import recorded
 from lplab.quantizers import Luq, Quantizer, Sawb
 from lplab.quantizers.luq import sample_seeds
 from lplab.quantizers.reductions import largest, largest_at
 from lplab.quantizers.sawb import clips_of_rows, integers_of, sawb_at
 from lplab.quantizers.scaling import bounded
-from lplab.training.emulation.prepared_rounding import (
-    MIN_ELEMENTS_TO_SHARE,
-    DualRounding,
-    Prepared,
-    prepared,
-)
+from lplab.training.emulation.prepared_rounding import DualRounding, Prepared, prepared
 from lplab.training.recipe.quant_spec import QuantSpec
 
 MAX_SHAPES_OF_ZEROS = 16

@@ -274,9 +274,7 @@ def _hadamard(data: Mapping[str, Any]) -> Hadamard | None:
     signs = data.get("signs")
     if signs == "nvfp4":
         signs = NVFP4_SIGNS
-    elif isinstance(signs, list):
-        if len(signs) > MAX_HADAMARD or any(sign not in (1, -1) for sign in signs):
-            raise ValueError(f"signs must be 'nvfp4', a seed, or a list of 1 and -1, got {_shown(signs)}")
+    elif isinstance(signs, list) and len(signs) <= MAX_HADAMARD and all(sign in (1, -1) for sign in signs):
         signs = tuple(signs)
     elif signs is not None and (isinstance(signs, bool) or not isinstance(signs, int)):
         raise ValueError(f"signs must be 'nvfp4', a seed, or a list of 1 and -1, got {_shown(signs)}")

@@ -231,6 +231,11 @@ class ResidualExplorer(Explorer):
     }
     table_heads = ("", "this step", "all steps")
 
+    figure_names: ClassVar = {
+        "history": "What is sent and what waits, over the steps",
+        "bins": "The first bins of one step",
+    }
+
     def _figures(self, state: ResidualState) -> dict[str, Any]:
         return {"history": history_figure(state), "bins": bins_figure(state)}
 

@@ -339,6 +339,8 @@ class ScaleExplorer(Explorer):
         "Their scale": ("shared", "scale", "axis", "hadamard"),
     }
 
+    figure_names: ClassVar = {"map": "The tensor, number by number", "curves": "Signal to noise against the sharing"}
+
     def _figures(self, state: ScaleState) -> dict[str, Any]:
         return {"map": map_figure(state), "curves": curves_figure(state)}
 

@@ -7,7 +7,8 @@ import torch
 from lplab import formats
 from lplab.formats import IntFormat, Rounding
 from lplab.formats.paths import kernel_selection
-from lplab.formats.threads import MIN_ELEMENTS_TO_SHARE, PIECE
+from lplab.formats.paths.array_kernels import MIN_ELEMENTS_TO_SHARE
+from lplab.formats.paths.numba_kernels import PIECE
 from lplab.quantizers import Quantizer, Sawb, two_phase
 from lplab.training.emulation import prepared_rounding
 from lplab.training.emulation.quantized_op import QuantizedOp

@@ -1,8 +1,4 @@
-"""Compiled loops of AdaComp's selection and of common checks: few passes over memory, the bits of array operations.
-
-Magnitudes are compared as integers: positive floats and their bit patterns have the same order, and
-an integer maximum is vectorized, which a float maximum (NaN, signed zeros) is not.
-"""
+"""Compiled loops of AdaComp's selection: few passes over memory, the bits of array operations."""
 
 # mypy: ignore-errors
 # (numba gives the types in these loops a stricter meaning than Python's)
@@ -11,52 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from lplab.compression.arrays import MAGNITUDE
 from lplab.formats.paths.numba_compile import compile_loop, use_wide_vectors
-
-MAGNITUDE = np.int32(0x7FFFFFFF)
-INFINITY = np.int32(0x7F800000)  # the pattern of infinity; those of NaN are above
-
-
-@compile_loop
-def is_finite(values):
-    """Whether no value is NaN or infinite."""
-    use_wide_vectors()
-    largest = np.int32(0)
-    for j in range(values.size):
-        largest = np.int32(max(largest, np.int32(np.float32(values[j]).view(np.int32) & MAGNITUDE)))
-    return largest < INFINITY
-
-
-@compile_loop
-def add_finite(residual, gradient, total):
-    """Write r + g to ``total``; whether no sum is NaN or infinite."""
-    use_wide_vectors()
-    largest = np.int32(0)
-    for j in range(gradient.size):
-        value = np.float32(residual[j] + gradient[j])
-        total[j] = value
-        largest = np.int32(max(largest, np.int32(value.view(np.int32) & MAGNITUDE)))
-    return largest < INFINITY
-
-
-@compile_loop
-def add_finite_in_place(residual, gradient):
-    """Write r + g to g; whether no sum is NaN or infinite. In the loop above, aliases prevent vector instructions."""
-    use_wide_vectors()
-    largest = np.int32(0)
-    for j in range(gradient.size):
-        value = np.float32(residual[j] + gradient[j])
-        gradient[j] = value
-        largest = np.int32(max(largest, np.int32(value.view(np.int32) & MAGNITUDE)))
-    return largest < INFINITY
-
-
-@compile_loop
-def take_sent(corrected, indices, sent):
-    """Move the values at some indices to ``sent``; zeros remain."""
-    for k in range(indices.size):
-        sent[k] = corrected[indices[k]]
-        corrected[indices[k]] = np.float32(0)
 
 
 @compile_loop
