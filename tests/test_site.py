@@ -119,7 +119,7 @@ def recording(recorded) -> tuple:
 def shown_at(recorded: ModuleType, explorer) -> list:
     """The leaves of an explorer as it stands that are no controls, as their parts."""
     controls = {id(each): (k, "") for k, each in enumerate(recorded.moves.controls_of(explorer))}
-    leaves = [each for child in explorer.children for each in recorded.leaves(child, controls)]
+    leaves = recorded.leaves(explorer, controls)
     return [as_parts(recorded, leaf) if leaf[0] != "control" else None for leaf in leaves]
 
 

@@ -1,9 +1,9 @@
 """Make the site of lplab and serve it at the loopback address; `python3 start.py site` runs this.
 
-The labs are executed, each in a kernel of its own, and the page of the exercises is made from them; both are kept until
-they, the library or its data change. Then Sphinx makes the pages of docs/ and labs/, the reference from the docstrings,
-and a page for each file of the repository that a page leads to. Everything is made in build/site; build/site/html is
-the site.
+The labs are executed, each in a kernel of its own, with our solutions of the exercises; their explorers are recorded
+(docs/_ext/recorded.py). The page of the exercises is made from them. Both are kept until they, the library or its data
+change. Then Sphinx makes the pages of docs/ and labs/, the reference from the docstrings, and a page for each file of
+the repository that a page leads to. Everything is made in build/site; build/site/html is the site.
 """
 
 import argparse
@@ -54,7 +54,7 @@ SECTIONS = {  # pages of the bar at the top: title, a sentence, and the pages be
         "docs/contributing docs/architecture docs/exercises cite"),
 }  # fmt: skip
 FINDINGS = ("wang_2018", "gupta_2015_updates", "sun_2020_radix4", "scalecom_2020_traffic", "hfp8_2019_distributed")
-SECONDS = 300  # that a cell may take
+SECONDS = 1200  # that a cell may take: a recording is a minute of work, on a busy machine many minutes
 RUN_ALL = re.compile(r"^\*Choose Run → Run All Cells first(?:\. (.+)|[.:].*)\*$", re.MULTILINE)
 HEAD_ONLY = re.compile(
     r"^\*\*[\d–]+ · |^\*About \d+ minutes|: you are here\*\*"
@@ -469,13 +469,15 @@ def plotly_script(cache: Path) -> Path:
 def stage_scripts(static: Path) -> None:
     """Put the parts of lplab's widgets where pages find them."""
     from lplab.widgets.controls import script
+    from lplab.widgets.glossary_words import words
     from lplab.widgets.mechanisms import MECHANISMS
 
     shutil.rmtree(static, ignore_errors=True)
     static.mkdir(parents=True)
     (static / "bits.js").write_text(script("bits.js"), "utf-8")
-    for name in ("figure_parts.js", "bits.css", "live_figure.css"):
+    for name in ("figure_parts.js", "bits.css", "live_figure.css", "glossary_words.js", "glossary_words.css"):
         shutil.copy(STATIC / name, static)
+    write(static / "words.js", f"export const words = {json.dumps(words(), ensure_ascii=False)};\n")
     for mechanism in MECHANISMS.values():
         write(static / f"mechanisms/{mechanism.name}.js", mechanism.script)
     shutil.copy(STATIC.parent / "mechanisms/frame.css", static / "mechanisms.css")
@@ -505,7 +507,7 @@ def build(folder: Path, run: list[Path], workers: int, lite: bool = False) -> Pa
     edition = build_lite(folder / "lite") if lite else None
     books = {lab: done.get(lab) or json.loads(lab.read_text("utf-8")) for lab in LABS}
     stage_scripts(folder / "static")
-    shutil.copy(plotly_script(folder / "npm"), folder / "static/plotly.min.js")  # once for the whole site
+    shutil.copy(plotly_script(folder / "npm"), folder / "static/plotly.min.js")
     stage(folder / "source", folder / "static", books, exercises.result(), lite=edition is not None)
     os.environ["LPLAB_SITE_STATIC"] = str(folder / "static")
     options = ["-q", "-b", "html", "-c", str(DOCS), "-d", str(folder / "doctrees")]
