@@ -14,10 +14,13 @@ COPY constraints.txt /wheels/
 RUN pip install --no-cache-dir --constraint /wheels/constraints.txt jupyterhub==$JUPYTERHUB nbgitpuller==1.3.0
 COPY --from=wheel /wheels /wheels
 RUN pip install --no-cache-dir --no-deps /wheels/lplab-*.whl && python -c "import lplab.widgets, torch"
-RUN useradd --create-home --uid 1000 student
-USER student
+# Any user of group 0 may write to the home folder: OpenShift starts containers as users that no image knows.
+RUN useradd --create-home --uid 1000 --gid 0 student && chmod g=u /home/student
+COPY binder/with_home /usr/local/bin/with_home
+USER 1000
 WORKDIR /home/student
-ENV OMP_NUM_THREADS=1
+ENV HOME=/home/student OMP_NUM_THREADS=1
+ENTRYPOINT ["with_home"]
 CMD ["jupyterhub-singleuser", "--ip=0.0.0.0"]
 
 # For grading: what it needs and nothing else, no notebooks, no torch, no tools.
@@ -26,4 +29,4 @@ COPY --from=wheel /wheels /wheels
 COPY constraints.txt /wheels/
 RUN pip install --no-cache-dir --constraint /wheels/constraints.txt "$(echo /wheels/lplab-*.whl)[course]"
 ENV HOME=/tmp PYTHONDONTWRITEBYTECODE=1
-USER nobody
+USER 65534:0

@@ -102,6 +102,8 @@ def main(network: str, repetitions: int) -> None:
     if dist.get_rank() == 0:
         print(json.dumps({exchange: seconds[2:] for exchange, seconds in times.items()}), flush=True)
     dist.barrier()
+    del step
+    steps.clear()  # PyTorch can wait for ever where a model outlives its group
     dist.destroy_process_group()
 
 

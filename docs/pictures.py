@@ -1,77 +1,96 @@
 """Make the pictures of the documentation, from numbers that lplab computes.
 
-python docs/pictures.py          writes the SVG file beside this one, the same bytes on every machine, and in pictures/
-                                 one PNG for each lab, where what its explorer shows has changed (needs a browser)
+python docs/pictures.py          records the mechanism that the README shows, and draws in pictures/ one PNG for each
+                                 lab, all where what they show has changed (needs a browser)
 
-What a PNG shows is kept beside it in pictures/shown.json, as a digest: a test says which of them are old.
+What a picture shows is kept in pictures/shown.json, as a digest: a test says which of them are old.
 """
 
 import hashlib
 import importlib
+import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lplab import formats as F
-
 FOLDER = Path(__file__).parent
 LABS = FOLDER / "pictures"
 SHOWN = LABS / "shown.json"
 NUMBERS = [f"{number:02d}" for number in range(15)]
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 720, 300, 56, 40, 46
-STYLE = """
-text { font: 14px system-ui, sans-serif; fill: #24292f } .small { font-size: 12px; fill: #57606a }
-line, path { fill: none; stroke: #57606a } .true { stroke-dasharray: 4 4 }
-.sum { stroke: #d55e00; stroke-width: 3; stroke-dasharray: 1; animation: draw 6s linear infinite }
-@keyframes draw { 0% { stroke-dashoffset: 1 } 70%, 100% { stroke-dashoffset: 0 } }
-.stop { fill: #d55e00; font-weight: 600 }
-@media (prefers-color-scheme: dark) {
-  text { fill: #e6edf3 } .small { fill: #9da7b3 } line, path { stroke: #9da7b3 } .sum { stroke: #ff9c5a }
-  .stop { fill: #ff9c5a } }
-@media (prefers-reduced-motion: reduce) { .sum { animation: none } }
-"""
+MOVING = "register"  # the mechanism that the README shows
+WIDTH, SCALE = 640, 1.5  # pixels of the page, and of the picture for each of them
 
 
-def running_sum(fmt: F.Format, count: int) -> np.ndarray:
-    """Add 1 to a sum ``count`` times, and round the sum to a format each time: float64 [count + 1]."""
-    sums = [0.0]
-    for _ in range(count):
-        sums.append(float(fmt.quantize(sums[-1] + 1)))
-    return np.array(sums)
+def frames(page: Any) -> list[tuple[bytes, int]]:
+    """Pictures of the mechanism on a page while it is used, as PNG, each with the milliseconds that it stays."""
+    one = page.locator(".lp-mechanism")
+    step, empty, end = (one.get_by_role("button", name=name, exact=True) for name in ("Step", "Empty", "To the end"))
+    found = []
+
+    def take(milliseconds: int) -> None:
+        page.wait_for_timeout(400)  # what glides has arrived
+        found.append((one.screenshot(), milliseconds))
+
+    empty.click()
+    take(1200)
+    for added in range(1, 21):  # the register stops at 16
+        step.click()
+        if added % 2 == 0:
+            take(500)
+    end.click()
+    take(3500)
+    one.get_by_role("slider").focus()
+    for _ in range(7):  # chunks of 8
+        page.keyboard.press("ArrowRight")
+    empty.click()
+    take(1200)
+    for added in range(1, 73):  # 64 ones, and 8 times a chunk that goes to the total
+        step.click()
+        if added % 9 in (4, 8, 0):
+            take(400)
+    take(4500)
+    return found
 
 
-def sum_that_stops(name: str = "bf16", count: int = 512) -> str:
-    """An animated picture of a sum of ones that stops growing, as SVG; without motion it shows the end."""
-    sums = running_sum(F.get(name), count)
-    last = sums[-1]
-    right, base = WIDTH - 24, HEIGHT - BOTTOM
-    x = LEFT + (right - LEFT) * np.arange(count + 1) / count
-    y = base - (base - TOP) * sums / count
-    steps = range(0, count + 1, 8)
-    path = "M" + " L".join(f"{x[k]:.1f},{y[k]:.1f}" for k in steps)
-    ticks = "".join(
-        f'<text class="small" x="{x[k]:.0f}" y="{base + 18}" text-anchor="middle">{k}</text>'
-        f'<text class="small" x="{LEFT - 8}" y="{base - (base - TOP) * k / count + 4:.0f}" text-anchor="end">{k}</text>'
-        for k in range(0, count + 1, count // 4)
-    )
-    above, rounded = float(F.get(name).quantize(last + 1, "up")), float(F.get(name).quantize(last + 1))
-    why = f"{last:.0f} + 1 lies between {last:.0f} and {above:.0f}, and rounds to {rounded:.0f}"
-    what = f"Adding 1 again and again, and rounding the sum to {name} each time: it stops at {last:.0f}."
-    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{what}">
-<title>{what}</title><style>{STYLE}</style>
-<text x="{LEFT}" y="22">1 + 1 + 1 + … in {name}: {what[what.index("it stops") :]}</text>
-<line x1="{LEFT}" y1="{base}" x2="{right}" y2="{base}"/>{ticks}
-<path class="true" d="M{LEFT},{base} L{right},{TOP}"/>
-<text class="small" x="{right - 8}" y="{TOP + 22}" text-anchor="end">exact</text>
-<path class="sum" pathLength="1" d="{path}"/>
-<text class="stop" x="{right - 8}" y="{base - 14}" text-anchor="end">{why}</text>
-</svg>
-"""
+def record() -> None:
+    """Record the mechanism of the README: a WebP that moves, and a PNG of its end for those who want no movement."""
+    from PIL import Image
+    from playwright.sync_api import sync_playwright
+
+    from lplab.widgets.mechanisms import mechanism
+
+    sys.path.insert(0, str(FOLDER.parent))
+    from tests.browser.lab import find_browser
+
+    view = mechanism(MOVING)
+    draw = """async ([script, content]) => {
+      const module = await import(URL.createObjectURL(new Blob([script], {type: "text/javascript"})));
+      module.default.render({model: {get: () => content}, el: document.getElementById("one")});
+    }"""
+    still = "body { margin: 8px; background: #fff; } .lp-arrows { animation: none !important; }"
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": WIDTH, "height": 600}, device_scale_factor=SCALE)
+        page.set_content(f"<!doctype html><meta charset=utf-8><style>{view._css}{still}</style><div id=one></div>")
+        page.evaluate(draw, [view.mechanism.script, view.content])
+        taken = frames(page)
+        browser.close()
+    pictures = [Image.open(io.BytesIO(each)).convert("RGB") for each, _ in taken]
+    stay = [milliseconds for _, milliseconds in taken]
+    path = FOLDER / f"{MOVING}.webp"
+    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=stay, loop=0, lossless=True, method=6)
+    pictures[-1].save(path.with_suffix(".png"), optimize=True)
+    print(path)
 
 
-PICTURES = {"sum_that_stops.svg": sum_that_stops}
+def content_digest() -> str:
+    """What the mechanism of the README is drawn from, in 16 digits."""
+    from lplab.widgets.mechanisms import MECHANISMS
+
+    return hashlib.sha256(json.dumps(MECHANISMS[MOVING].content(), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def lab_figure(number: str) -> Any:
@@ -109,8 +128,8 @@ def _rounded(value: Any) -> Any:
     return f"{value:.3g}" if isinstance(value, float | np.floating) else str(value)
 
 
-def draw_labs() -> None:
-    """Draw the pictures of those labs whose explorers show something else than when they were drawn."""
+def draw_all() -> None:
+    """Draw the pictures of those mechanisms and explorers that show something else than when they were drawn."""
     from lplab.figures import export
 
     LABS.mkdir(exist_ok=True)
@@ -121,11 +140,11 @@ def draw_labs() -> None:
             figure.update_layout(title_text="", showlegend=False, margin_t=12)
             print(export(figure, path, width=520, scale=1))
             shown[path.name] = now
+    if shown.get(MOVING) != (now := content_digest()):
+        record()
+        shown[MOVING] = now
     SHOWN.write_text(json.dumps(shown, indent=1, sort_keys=True) + "\n", "utf-8")
 
 
 if __name__ == "__main__":
-    for name, make in PICTURES.items():
-        (FOLDER / name).write_text(make(), "utf-8")
-        print(FOLDER / name)
-    draw_labs()
+    draw_all()

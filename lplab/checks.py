@@ -98,7 +98,7 @@ def check_at_least(low: float, **values: Any) -> list[Any]:
 
 
 def check_above(low: float, **values: Any) -> list[Any]:
-    """Like :func:`check_at_least`, without the bound itself.
+    """Check that numbers are above a bound, as :func:`check_at_least` does for a bound that is allowed itself.
 
     >>> check_above(0, bytes_per_second=0)
     Traceback (most recent call last):

@@ -170,26 +170,32 @@ def walk_of_a_tensor() -> list[tuple[str, str]]:
 
 def walk_of_a_gradient() -> list[tuple[str, str]]:
     """A gradient through the hook of DistributedDataParallel with top-k, in the second step of a rank that is alone."""
-    import torch
     import torch.distributed as dist
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        return _two_steps_of_a_rank()
+    finally:
+        # The model has gone with the function that made it: PyTorch can wait for ever where a model outlives its group.
+        dist.destroy_process_group()
+
+
+def _two_steps_of_a_rank() -> list[tuple[str, str]]:
+    import torch
     from torch.nn.parallel import DistributedDataParallel
 
     from lplab.compression import TopK
     from lplab.parallel import ddp_hook
 
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    try:
-        model = DistributedDataParallel(torch.nn.Linear(8, 4, bias=False))
-        state = ddp_hook(model, TopK(1 / 8), overlap=False)  # all in the thread that is watched
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for _ in range(2):
-            optimizer.zero_grad()
-            loss = model(torch.ones(2, 8)).sum()
-            with watched() as calls:
-                loss.backward()
-            state.apply(optimizer)
-    finally:
-        dist.destroy_process_group()
+    model = DistributedDataParallel(torch.nn.Linear(8, 4, bias=False))
+    state = ddp_hook(model, TopK(1 / 8), overlap=False)  # all in the thread that is watched
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        loss = model(torch.ones(2, 8)).sum()
+        with watched() as calls:
+            loss.backward()
+        state.apply(optimizer)
     return calls
 
 

@@ -3,17 +3,13 @@
     python -m tests.mutations                              all faults of tests/planted_faults.py
     python -m tests.mutations kahan_sign time_left         some of them
     python -m tests.mutations --first-paths-only           a quick look: only the tests that are named with a fault
-    python -m tests.mutations --checkout DIR --json FILE   with the tests of another checkout; results go into FILE
-    python -m tests.mutations --table FILE [FILE …]        the results of such files, side by side, as Markdown
 
 Each fault has a copy of the checkout. The tests named with it run first, then the rest of the default tier, then the
-slow ones. A test that fails counts only if it passes in a copy without the fault. Ctrl-C keeps what is finished; with
-``--json`` the next call goes on from there. Compiled loops are copied where the fault cannot have changed them: a
-checkout whose tests have run is faster.
+slow ones. A test that fails counts only if it passes in a copy without the fault. Ctrl-C prints what is finished.
+Compiled loops are copied where the fault cannot have changed them: a checkout whose tests have run is faster.
 """
 
 import argparse
-import json
 import os
 import shutil
 import signal
@@ -23,7 +19,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
@@ -220,40 +216,21 @@ def chosen(names: Sequence[str]) -> list[Fault]:
     return [known[name] for name in names] if names else list(FAULTS)
 
 
-def read(file: Path | None) -> dict[str, Found]:
-    """The results in a file, by fault; none without a file."""
-    if file is None or not file.exists():
-        return {}
-    return {row["name"]: Found(**row) for row in json.loads(file.read_text("utf-8"))}
+def as_table(results: Sequence[Found]) -> str:
+    """Markdown: the faults, what they mean, who finds them and the first test that fails; then how many each finds.
 
-
-def write(file: Path | None, results: dict[str, Found]) -> None:
-    """Write the results, in the order of the faults."""
-    if file is not None:
-        rows = [asdict(results[fault.name]) for fault in FAULTS if fault.name in results]
-        file.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", "utf-8")
-
-
-def as_table(columns: dict[str, dict[str, Found]]) -> str:
-    """Markdown: the faults, what they mean, and for each file of results who finds them and the first test that fails.
-
-    >>> print(as_table({"now": {}}).splitlines()[0])
-    | fault | file | what goes wrong | now |
+    >>> print(as_table([]).splitlines()[0])
+    | fault | file | what goes wrong | found by |
     """
-    lines = [f"| fault | file | what goes wrong | {' | '.join(columns)} |", "|---" * (3 + len(columns)) + "|"]
-    for fault in FAULTS:
-        found = [column.get(fault.name) for column in columns.values()]
-        if any(found) or not any(columns.values()):
-            told = " | ".join(cell(each) for each in found)
-            meaning = fault.meaning.replace("|", "\\|")
-            lines.append(f"| {fault.name} | `{fault.file.removeprefix('lplab/')}` | {meaning} | {told} |")
-    return "\n".join([*lines, "", *(f"{name}: {summary(list(column.values()))}" for name, column in columns.items())])
+    lines = ["| fault | file | what goes wrong | found by |", "|---|---|---|---|"]
+    for found in results:
+        meaning = found.meaning.replace("|", "\\|")
+        lines.append(f"| {found.name} | `{found.file.removeprefix('lplab/')}` | {meaning} | {cell(found)} |")
+    return "\n".join([*lines, "", summary(results)])
 
 
-def cell(found: Found | None) -> str:
+def cell(found: Found) -> str:
     """One result in a table."""
-    if found is None:
-        return "not run"
     return f"{found.tier}: `{found.test}`".replace("|", "\\|") if found.test else found.tier
 
 
@@ -270,23 +247,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("name", nargs="*", help="of faults (default: all)")
     parser.add_argument("--jobs", type=int, default=2, help="faults at the same time (default: 2)")
     parser.add_argument("--first-paths-only", action="store_true", help="only the tests that are named with a fault")
-    parser.add_argument("--checkout", type=Path, default=ROOT, metavar="DIR", help="library and tests (default: these)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="keep results; faults that it has are not run again")
     parser.add_argument("--timeout", type=float, default=3600.0, help="seconds for one call of pytest (default: 3600)")
-    parser.add_argument("--table", type=Path, nargs="+", metavar="FILE", help="print results of --json, run nothing")
     args = parser.parse_args(argv)
-    if args.table:
-        print(as_table({file.stem: read(file) for file in args.table}))
-        return 0
     try:
         faults = chosen(args.name)
     except ValueError as problem:
         parser.error(str(problem))
-    results = read(args.json)
+    results: dict[str, Found] = {}
     with tempfile.TemporaryDirectory(prefix="lplab-faults-", ignore_cleanup_errors=True) as folder:
-        bench = Bench(args.checkout.resolve(), Path(folder), args.timeout)
+        bench = Bench(ROOT, Path(folder), args.timeout)
         pool = ThreadPoolExecutor(args.jobs)
-        work = {pool.submit(bench.find, f, args.first_paths_only): f for f in faults if f.name not in results}
+        work = {pool.submit(bench.find, f, args.first_paths_only): f for f in faults}
         try:
             for future in as_completed(work):
                 try:
@@ -295,14 +266,13 @@ def main(argv: Sequence[str] | None = None) -> int:
                     print(f"{work[future].name}: {problem}", file=sys.stderr, flush=True)
                     continue
                 print(f"{found.name}: {cell(found)} ({found.seconds:.0f} s)", flush=True)
-                write(args.json, results)
         except KeyboardInterrupt:
-            print("stopped; what is finished is kept", file=sys.stderr)
+            print("stopped", file=sys.stderr)
         finally:
             bench.stop()
             pool.shutdown(cancel_futures=True)
     mine = [results[fault.name] for fault in faults if fault.name in results]
-    print(as_table({"found by": {found.name: found for found in mine}}))
+    print(as_table(mine))
     return int(len(mine) < len(faults) or any(found.tier == SURVIVED for found in mine))
 
 

@@ -897,10 +897,10 @@ FIGURES = (
     ),
     Fault(
         "histogram_shifted",
-        "lplab/figures/errors.py",
-        "np.floor((error + limit) / (2 * limit) * BINS)",
-        "np.rint((error + limit) / (2 * limit) * BINS)",
-        "The histogram of errors is shifted by half a bin.",
+        "lplab/figures/magnitude_histogram.py",
+        "octave = np.frexp(result.x)[1].astype(np.int64) - 1",
+        "octave = np.frexp(result.x)[1].astype(np.int64)",
+        "The histogram of magnitudes is shifted by an octave.",
         ("tests/figures/test_statistics.py",),
     ),
     Fault(

@@ -1,5 +1,6 @@
 """The page on the architecture: its drawings are those of the code, its walks are walked, its examples are added."""
 
+import gc
 import importlib
 import re
 
@@ -51,6 +52,24 @@ def test_a_gradient_goes_from_the_hook_to_the_compressor_and_back():
     """It comes back for each collective, which the compressor asks for and does not perform."""
     rooms = architecture.entered(architecture.walk_of_a_gradient(), depth=1)
     assert rooms[:3] == ["parallel", "compression", "parallel"] and len(rooms) <= 9
+
+
+def test_no_model_outlives_its_process_group(monkeypatch):
+    """PyTorch can then wait for ever, and the walk stood still on a busy machine."""
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    before = {id(thing) for thing in gc.get_objects() if isinstance(thing, DistributedDataParallel)}
+    destroy, alive = dist.destroy_process_group, []
+
+    def watched_destroy():
+        models = (thing for thing in gc.get_objects() if isinstance(thing, DistributedDataParallel))
+        alive.append([model for model in models if id(model) not in before])
+        destroy()
+
+    monkeypatch.setattr(dist, "destroy_process_group", watched_destroy)
+    architecture.walk_of_a_gradient()
+    assert alive == [[]]
 
 
 def test_an_answer_is_read_judged_and_recorded_in_this_order():

@@ -1,4 +1,4 @@
-"""What docstrings refer to is there: roles (:func:`name`), dotted names of lplab and file names in backticks."""
+"""Docstrings read alone, and what they refer to is there: roles (:func:`name`), dotted names and files in backticks."""
 
 import ast
 import functools
@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[1]
 ROLE = re.compile(r":(class|func|meth|attr|mod|data|exc|obj):`([^`]+)`")
 DOTTED = re.compile(r"(?<!`)`{1,2}(lplab(?:\.\w+)+)(?:\(\))?`{1,2}")
 FILE = re.compile(r"(?<!`)``?((?:[\w-]+/)*[\w-]+\.py)``?")
+# Beginnings that need the docstring of something else: a reader of help() or a hover has only this one.
+NEEDS_ANOTHER = re.compile(r"(?:Of|As|Like|See|The same|Ditto|Those|These|They|It|Its|Their|Both\.|Both together)\b")
 OPTIONAL = ("triton",)  # of the extra `gpu`, which `start.py test --all` installs
 PACKAGES = sorted(path.parent.relative_to(ROOT / "lplab").parts[:1] for path in (ROOT / "lplab").rglob("__init__.py"))
 
@@ -115,3 +117,20 @@ def test_what_docstrings_refer_to_is_there(package):
                 ):
                     missing.append(f"{where}: {name}")
     assert not missing, "\n".join(missing)
+
+
+def reads_alone(text: str) -> bool:
+    """Whether a docstring begins with its own subject and ends its first paragraph as a sentence or before a list."""
+    first = " ".join(text.partition("\n\n")[0].split())
+    return NEEDS_ANOTHER.match(first) is None and first.rstrip("`\"')”*")[-1:] in ".!?:…"
+
+
+def test_docstrings_read_alone():
+    places = [(where, text) for path in (ROOT / "lplab").rglob("*.py") for where, _, text in docstrings(path)]
+    assert len(places) > 4000
+    assert [f"{where}: {text.splitlines()[0]}" for where, text in places if not reads_alone(text)] == []
+
+
+def test_a_docstring_that_needs_another_is_noticed():
+    needy = ("Of both.", "As above.", "The same, rounded.", "Seconds of a step", "See `Form`.")
+    assert not any(map(reads_alone, needy)) and reads_alone("Seconds of a step.")

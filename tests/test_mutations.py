@@ -95,16 +95,6 @@ def test_the_tier_that_finds_a_fault(checkout, tmp_path, wrong, tier, test):
     assert "x / 2" in (checkout / "lplab/shares.py").read_text("utf-8")
 
 
-@pytest.mark.slow
-def test_a_test_that_hangs_is_ended(checkout, tmp_path):
-    hanging = Fault(
-        "hang", "lplab/shares.py", "return x / 2", "while True: pass", "it never ends", ("tests/test_half.py",)
-    )
-    found = mutations.Bench(checkout, tmp_path / "copies", timeout=10).find(hanging)
-    assert found.tier == mutations.DEFAULT
-    assert "longer" in found.test
-
-
 def test_stale_machine_code_is_not_copied(tmp_path):
     for name in ("formats", "formats/paths", "arithmetic", "quantizers"):
         folder = tmp_path / "lplab" / name / "__pycache__"
@@ -115,20 +105,6 @@ def test_stale_machine_code_is_not_copied(tmp_path):
         file.write_text("x / 2", "utf-8")
         mutations.plant(Fault("", f"lplab/{name}/a.py", "x / 2", "x / 3", "", ()), tmp_path)
         assert {path.parent.parent.name for path in tmp_path.rglob("*.nbi")} == left
-
-
-def test_results_are_kept_and_shown(tmp_path):
-    first, second = (mutations.Found(f.name, f.file, f.meaning) for f in FAULTS[:2])
-    file = tmp_path / "now.json"
-    mutations.write(file, {first.name: first})
-    assert mutations.read(file) == {first.name: first}
-    table = mutations.as_table({"before": {first.name: first, second.name: second}, "now": mutations.read(file)})
-    assert f"| {first.name} |" in table and "| SURVIVED | not run |" in table
-    drawn = next(f for f in FAULTS if "|" in f.meaning)
-    row = mutations.as_table(
-        {"now": {drawn.name: mutations.Found(drawn.name, drawn.file, drawn.meaning)}}
-    ).splitlines()[2]
-    assert row.replace("\\|", "").count("|") == 5, "four columns"
 
 
 def test_an_unknown_name_is_told(capsys):

@@ -1,6 +1,7 @@
 """The README and the pages that it leads to: their code runs, their commands exist, their links lead somewhere."""
 
 import doctest
+import json
 import re
 import runpy
 import shlex
@@ -223,11 +224,18 @@ def test_every_lab_has_a_row_with_a_question():
     assert [path for _, path, _ in rows] == sorted(f"labs/{path.name}" for path in (PROJECT / "labs").glob("*.ipynb"))
 
 
-def test_pictures_are_those_that_the_command_makes():
+def test_the_moving_picture_is_the_mechanism_as_it_is_now():
+    """A page shows it to all but those who want no movement: they get its end."""
+    pytest.importorskip("anywidget")
     pictures = runpy.run_path(str(PROJECT / "docs" / "pictures.py"))
-    assert pictures["PICTURES"]
-    for name, make in pictures["PICTURES"].items():
-        assert (PROJECT / "docs" / name).read_text("utf-8") == make(), "python docs/pictures.py makes them anew"
+    name = pictures["MOVING"]
+    stored = json.loads(pictures["SHOWN"].read_text("utf-8"))
+    assert stored[name] == pictures["content_digest"](), "python docs/pictures.py records it anew"
+    moving, still = ((PROJECT / "docs" / f"{name}.{kind}").read_bytes() for kind in ("webp", "png"))
+    assert moving[8:12] == b"WEBP" and b"ANIM" in moving[:64] and len(moving) < 1_000_000
+    assert still.startswith(b"\x89PNG")
+    calm = f'<source media="(prefers-reduced-motion: reduce)" srcset="docs/{name}.png">'
+    assert calm in TEXT and f'src="docs/{name}.webp"' in TEXT
 
 
 @pytest.mark.parametrize("patent", ["11,295,208", "11,816,549"])

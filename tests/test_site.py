@@ -1,11 +1,12 @@
 """What the site is made from: recorded explorers, and pictures that show what the labs show."""
 
-import html
+import base64
+import gzip
 import importlib
-import importlib.util
 import json
 import re
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -18,13 +19,12 @@ NUMBERS = [f"{number:02d}" for number in range(15)]
 
 
 @pytest.fixture(scope="module")
-def recorded() -> ModuleType:
+def recorded() -> Iterator[ModuleType]:
+    """The module docs/_ext/recorded.py, beside which moves.py lies."""
     pytest.importorskip("ipywidgets")
-    spec = importlib.util.spec_from_file_location("recorded", PROJECT / "docs/_ext/recorded.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(PROJECT / "docs/_ext"))
+        yield importlib.import_module("recorded")
 
 
 @pytest.mark.parametrize("formula", [r"\frac12", r"\tfrac18(x)", r"\frac 34"])
@@ -59,22 +59,127 @@ def test_a_veil_hides_what_it_hides_and_keeps_its_question(recorded):
     assert shown.index("How many codes?") < shown.index("</summary>") < shown.index("55 codes")
 
 
-@pytest.mark.parametrize("number", one_in_three(NUMBERS[1:]))
-def test_an_explorer_is_recorded_at_its_presets_and_questions(recorded, number):
-    for make, questions in importlib.import_module(f"lplab.labs.lab{number}").GUIDED:
-        explorer = make()
-        start = explorer.position
-        page = recorded.recorded(explorer, questions)
-        data = json.loads(page.rpartition("<script type='application/json'>")[2].removesuffix("</script></div>"))
-        assert len(data["frames"]) == 1 + len(explorer.preset_fields) + len(questions)
-        assert {key for frame in data["frames"] for key in frame} == set(range(len(data["pool"])))
-        assert page.count("data-leaf=") == len(data["frames"][0])
-        asked = data["frames"][-len(questions) :]
-        assert len({tuple(frame) for frame in asked}) > 1 or len(questions) == 1, "the questions' positions differ"
-        for question in questions:
-            answer = question.answer(explorer.state_at(**question.position))
-            assert html.escape(answer[:20], quote=False).split("*")[0] in page
-        assert explorer.position == start
+def test_a_veil_never_hides_a_figure(recorded):
+    import plotly.graph_objects as go
+
+    from lplab.widgets import Veil
+
+    shown = recorded.shown(Veil(go.Figure(go.Scatter(y=[1, 2])), "Does it rise?"))
+    assert 'class="lp-fig"' in shown and "<details" not in shown
+
+
+@pytest.mark.parametrize(("choices", "answer"), [(("half", "most"), "most"), (None, 12.5)])
+def test_a_guess_is_a_field_and_only_the_answer_is_folded(recorded, choices, answer):
+    from lplab.widgets import Prediction
+
+    asked = Prediction("How many?", choices, answer=answer, unit="" if choices else "%", because="It is so.")
+    before, _, folded = recorded.shown(asked).partition("<details")
+    assert before.count("<input") == (2 if choices else 1) and str(answer) not in re.sub("<form.*</form>", "", before)
+    assert f"It is: {answer}" in folded and "It is so." in folded and " open" not in folded.partition(">")[0]
+
+
+# ---- what is recorded of an explorer ---------------------------------------------------------------------------------
+
+
+def leaf_of(recording: dict, frame: int, number: int) -> list:
+    """Kind and content of a leaf, from the parts of a recording."""
+    row = dict(enumerate(recording["base"]))
+    changes = recording["frames"][frame]
+    row |= dict(zip(changes[::2], changes[1::2], strict=True))
+    whole: dict = {}
+    for k, (leaf, *path) in enumerate(recording["paths"]):
+        if leaf == number and row[k] >= 0:
+            inside = whole
+            for name in path[:-1]:
+                inside = inside.setdefault(name, {})
+            inside[path[-1]] = recording["pool"][row[k]]
+    return [whole["kind"], whole["content"]]
+
+
+def as_parts(recorded: ModuleType, leaf: tuple) -> dict:
+    """A leaf as its parts, its arrays as short as in a recording."""
+    kind, content = leaf
+    parts = {str(path): recorded.moves.shorter(value) for path, value in recorded.moves.parts_of(content)}
+    return json.loads(json.dumps({"kind": kind} | parts))
+
+
+@pytest.fixture(scope="module")
+def recording(recorded) -> tuple:
+    """The page of lab 10's explorer, a new explorer, its questions, and the recording."""
+    make, questions = importlib.import_module("lplab.labs.lab10").GUIDED[0]
+    explorer = make()
+    start = explorer.position
+    page = recorded.recorded(explorer, questions)
+    assert explorer.position == start
+    packed = re.search(r"<script type='application/gzip'>(.*?)</script>", page)
+    assert packed
+    return page, explorer, questions, json.loads(gzip.decompress(base64.b64decode(packed[1])))
+
+
+def shown_at(recorded: ModuleType, explorer) -> list:
+    """The leaves of an explorer as it stands that are no controls, as their parts."""
+    controls = {id(each): (k, "") for k, each in enumerate(recorded.moves.controls_of(explorer))}
+    leaves = [each for child in explorer.children for each in recorded.leaves(child, controls)]
+    return [as_parts(recorded, leaf) if leaf[0] != "control" else None for leaf in leaves]
+
+
+def stored_at(recorded: ModuleType, recording: dict, frame: int) -> list:
+    """The same of a frame of a recording."""
+    leaves = [leaf_of(recording, frame, k) for k in range(1 + max(path[0] for path in recording["paths"]))]
+    return [as_parts(recorded, leaf) if leaf[0] != "control" else None for leaf in leaves]
+
+
+def test_buttons_and_questions_lead_to_frames_that_show_what_python_shows(recorded, recording):
+    page, explorer, questions, data = recording
+    buttons = list(map(int, re.findall(r"data-frame='(\d+)'", page)))
+    assert len(buttons) == len(questions) + 1 + len(explorer.preset_fields)
+    asked = [explorer.state_at(**question.position) for question in questions]
+    presets = [explorer.state_at(**fields) for fields in explorer.preset_fields.values()]
+    for frame, position in zip(buttons, [*asked, explorer.position, *presets], strict=True):
+        new = type(explorer)()
+        new.position = position
+        assert stored_at(recorded, data, frame) == shown_at(recorded, new)
+
+
+def test_a_recorded_move_shows_what_the_same_move_shows_in_python(recorded, recording):
+    page, explorer, _, data = recording
+    first = int(re.findall(r"lp-presets.*?data-frame='(\d+)'", page)[0])
+    names = [each.description for each in recorded.moves.controls_of(explorer)]
+    assert {"learners", "one sent of", "beta", "learning rate"} <= set(names)
+    moved = 0
+    for number, frames in data["moves"][str(first)].items():
+        for place, frame in enumerate(frames):
+            new = type(explorer)()
+            new.position = explorer.position
+            control = list(recorded.moves.controls_of(new))[int(number)]
+            control.index = place
+            assert stored_at(recorded, data, frame) == shown_at(recorded, new), (control.description, place)
+            moved += 1
+    assert moved == sum(len(each.options) for each in recorded.moves.controls_of(explorer))
+
+
+def test_every_two_controls_are_recorded_together_around_the_first_position(recording):
+    _, _, _, data = recording
+    moves = data["moves"]
+    for one in moves["0"]:
+        for other in set(moves["0"]) - {one}:
+            from_one, from_other = (
+                all(b in moves.get(str(frame), ()) for frame in moves["0"][a]) for a, b in ((one, other), (other, one))
+            )
+            assert from_one or from_other
+
+
+def test_a_sample_of_feedback_on_the_teaching_page_is_what_a_check_says():
+    from lplab.exercises.checks.judge import judge
+    from lplab.exercises.isolation.answers import Answer
+    from lplab.exercises.model import exercise_catalogue
+
+    exercise = exercise_catalogue.get("05.1")
+    mistake = next(each for each in exercise.mistakes if each.name == "the total is kept in full precision")
+    verdict = judge(exercise, Answer(mistake.apply(exercise.solution), exercise.name))
+    text = " ".join((PROJECT / "docs/teaching.md").read_text("utf-8").replace("\n> ", " ").split())
+    assert " ".join(verdict.text.split()) in text
+    assert f"| bob | {verdict.points:g} |" in text
 
 
 @pytest.mark.parametrize("number", one_in_three(NUMBERS))

@@ -8,6 +8,7 @@ the site.
 
 import argparse
 import ast
+import base64
 import functools
 import hashlib
 import http.server
@@ -18,6 +19,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 import webbrowser
 from collections.abc import Iterable
@@ -43,16 +45,24 @@ LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".js": "javascri
 HERO = ("e4m3fn", "e5m2", "e2m1", "hfp8_forward", "posit8_1", "fp16", "bf16")  # formats of the first page
 SECTIONS = {  # pages of the bar at the top: title, a sentence, and the pages below it
     "howto": ("How to", "From a tensor of yours to a cluster that you do not own.",
-        "docs/quantize docs/gpu docs/own_network docs/fp8_training docs/outside_models docs/learners "
-        "docs/compress_training docs/clusters docs/measure_claims docs/capstone docs/teaching docs/front_ends"),
+        "docs/teaching docs/hub docs/quantize docs/gpu docs/own_network docs/fp8_training docs/outside_models "
+        "docs/learners docs/compress_training docs/clusters docs/measure_claims docs/capstone docs/front_ends"),
     "api/index": ("Reference", "Every public name, made from its docstring; and the words of the course.",
         " ".join(f"api/{name}" for name in PACKAGES) + " docs/glossary docs/exactness"),
     "results": ("Results", "What the papers state, and what we measured.", "docs/claims docs/numbers"),
     "project": ("Project", "How lplab is made, and how to change it.",
-        "docs/contributing docs/architecture docs/exercises"),
+        "docs/contributing docs/architecture docs/exercises cite"),
 }  # fmt: skip
+FINDINGS = ("wang_2018", "gupta_2015_updates", "sun_2020_radix4", "scalecom_2020_traffic", "hfp8_2019_distributed")
 SECONDS = 300  # that a cell may take
-RUN_ALL = re.compile(r"^\*Choose Run → Run All Cells first.*\*$", re.MULTILINE)
+RUN_ALL = re.compile(r"^\*Choose Run → Run All Cells first(?:\. (.+)|[.:].*)\*$", re.MULTILINE)
+HEAD_ONLY = re.compile(
+    r"^\*\*[\d–]+ · |^\*About \d+ minutes|: you are here\*\*"
+)  # of a notebook, said otherwise on a page
+MECHANISM = re.compile(r"widgets\.mechanism\(\"(\w+)\"\)")
+CHECK = re.compile(r"^check\(\"([\d.]+)\", (\w+)\)", re.MULTILINE)
+OURS = "Drawn with our solution. In the lab it is drawn with yours."
+RECORDING = re.compile(r"<div class='lp-recorded'>(.*?)<script type='application/gzip'>(.*?)</script></div>", re.DOTALL)
 SETUP = "import sys; sys.path.insert(0, {!r}); import recorded; recorded.install()"
 
 
@@ -69,11 +79,17 @@ def library_and(*files: Path) -> str:
 
 
 def executed(lab: Path, cache: Path) -> dict[str, Any]:
-    """A lab with what its cells show on a page; it runs unless it did for this lab, this library and these data."""
+    """A lab with what its cells show on a page; it runs unless it did for this lab, this library and these data.
+
+    Exercises run with our solutions, so that what needs them is drawn.
+    """
     import nbformat
     from nbclient import NotebookClient
 
-    kept = cache / f"{lab.stem}-{library_and(lab, Path(__file__).with_name('recorded.py'))}.ipynb"
+    from lplab.exercises.model import exercise_catalogue
+
+    ours = (Path(__file__).with_name(name) for name in ("recorded.py", "moves.py"))
+    kept = cache / f"{lab.stem}-{library_and(lab, *ours)}.ipynb"
     if not kept.exists():
         began = time.monotonic()
         notebook = nbformat.read(lab, as_version=4)
@@ -84,7 +100,12 @@ def executed(lab: Path, cache: Path) -> dict[str, Any]:
         env = {**os.environ, "LPLAB_PROGRESS": str(progress), "OMP_NUM_THREADS": "1"}
         where = {"metadata": {"path": str(lab.parent)}}
         options = {"timeout": SECONDS, "kernel_name": "python3", "resources": where, "store_widget_state": False}
+        sources = [cell.source for cell in notebook.cells]
+        for cell in notebook.cells:
+            cell.source = CHECK.sub(lambda found: exercise_catalogue.get(found[1]).solution, cell.source)
         NotebookClient(notebook, **options).execute(env=env)
+        for cell, source in zip(notebook.cells, sources, strict=True):
+            cell.source = source
         notebook.cells.pop(0)
         nbformat.write(notebook, kept)
         print(f"{lab.stem}: {time.monotonic() - began:.0f} s", flush=True)
@@ -105,30 +126,87 @@ def exercises_page(cache: Path) -> str:
     return kept.read_text("utf-8")
 
 
-def on_a_page(book: dict[str, Any], name: str, lite: bool = False) -> dict[str, Any]:
-    """A lab as a page: its code folded, but for the exercises, and without what only a kernel can use."""
+def on_a_page(book: dict[str, Any], name: str, recordings: Path, lite: bool = False) -> dict[str, Any]:
+    """A lab as a page: its mechanism first, its code folded, but for the exercises, without what only a kernel can use.
+
+    What was recorded of its explorers becomes files in the folder ``recordings``.
+    """
     book["metadata"].pop("widgets", None)
-    note = (
-        f":::{{note}}\nYou are reading this lab. To move all its controls and to solve its exercises, open it: "
-        f"`python3 start.py`, then *labs/{name}*, then Run → Run All Cells."
-        f"{open_elsewhere(name)}{open_in_a_browser(name) if lite else ''}\n:::"
-    )
-    first = book["cells"][0]
-    text = "".join(first["source"])
-    first["source"] = RUN_ALL.sub(note, text) if RUN_ALL.search(text) else f"{text}\n\n{note}"
-    for cell in book["cells"]:
+    sources = ["".join(cell["source"]) for cell in book["cells"]]
+    solved = {found[2] for source in sources for found in CHECK.finditer(source)}
+    book["cells"][0]["source"] = first_screen(sources, name, lite)
+    for cell, source in zip(book["cells"], sources, strict=True):
         if cell["cell_type"] == "markdown":
             cell["source"] = rewritten("".join(cell["source"]), Path("labs"))
             continue
-        source = "".join(cell["source"])
+        without_recordings(cell, Path(name).stem, recordings)
         tags = cell["metadata"].setdefault("tags", [])
         if source.startswith("progress_of("):
             tags.append("remove-cell")
-        elif re.search(r"^check\(", source, re.MULTILINE):
-            cell["outputs"] = []  # that it is not written yet
-        elif "hide-input" not in tags:
-            tags.append("hide-input")
+        elif CHECK.search(source):
+            cell["outputs"] = []  # what our own solution makes of it
+        else:
+            cell["outputs"] = [each for each in cell["outputs"] if not is_waiting(each)]
+            if cell["outputs"] and any(re.search(rf"\b{each}\b", source) for each in solved):
+                cell["outputs"].append(html_output(f"<p class='lp-note'>{OURS}</p>"))
+            if "hide-input" not in tags:
+                tags.append("hide-input")
     return book
+
+
+def is_waiting(output: dict[str, Any]) -> bool:
+    """Whether an output is a line about what will be drawn once somebody has solved an exercise."""
+    return "will be drawn" in "".join(output.get("data", {}).get("text/plain", ""))
+
+
+def html_output(text: str) -> dict[str, Any]:
+    """An output of a cell that is HTML."""
+    return {"output_type": "display_data", "metadata": {}, "data": {"text/html": text, "text/plain": ""}}
+
+
+def first_screen(sources: list[str], name: str, lite: bool) -> str:
+    """The first cell of a lab as a page begins with it: minutes, what to know before, the mechanism, the question.
+
+    Args:
+        sources: of the lab's cells.
+        name: of its file.
+        lite: whether there is an edition for browsers.
+    """
+    title, *paragraphs = sources[0].split("\n\n")
+    number, question, minutes = next(row for row in course_map() if row[0] == name[:2])
+    before = "a little Python" if number < "02" else "[Lab 01](01_few_bits_many_decisions.ipynb)"
+    first = f"{minutes} minutes · to know before: {before} · *{question}*"
+    moving = [found[1] for source in sources[1:] if (found := MECHANISM.search(source))]
+    texts = [RUN_ALL.sub(lambda found: f"*{found[1]}*" if found[1] else "", text) for text in paragraphs]
+    texts = [text for text in texts if text.strip() and not HEAD_ONLY.search(text)]
+    how = (
+        f"You are reading this lab. To solve its exercises and run its trainings, open it: `python3 start.py`, then "
+        f"*labs/{name}*, then Run → Run All Cells.{open_elsewhere(name)}{open_in_a_browser(name) if lite else ''}"
+    )
+    return "\n\n".join([title, first, *map(mechanism, moving[:1]), *texts, f"{{.lp-open}}\n{how}"])
+
+
+@functools.cache
+def course_map() -> list[tuple[str, str, str]]:
+    """Number, question and minutes of each lab, from the map of the course."""
+    rows = r"^\| (\d\d) \| \[.+?\]\(.+?\) \| (.+?) \| (\d+) \|"
+    return re.findall(rows, (ROOT / "labs/README.md").read_text("utf-8"), re.MULTILINE)
+
+
+def without_recordings(cell: dict[str, Any], stem: str, folder: Path) -> None:
+    """Write what was recorded of a cell's explorers into files: a page loads one when its explorer comes into view."""
+
+    def kept(found: re.Match[str]) -> str:
+        data = base64.b64decode(found[2])
+        name = f"{stem}-{hashlib.sha256(data).hexdigest()[:8]}.json.gz"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+        return f"<div class='lp-recorded' data-recording='{name}'>{found[1]}</div>"
+
+    for output in cell["outputs"]:
+        if "text/html" in output.get("data", {}):
+            text = "".join(output["data"]["text/html"])
+            output["data"]["text/html"] = RECORDING.sub(kept, text)
 
 
 def open_elsewhere(name: str) -> str:
@@ -247,6 +325,48 @@ def gallery() -> str:
     return f"::::{{grid}} 1 2 3 3\n:gutter: 3\n\n{cards}::::\n"
 
 
+def findings() -> str:
+    """Five claims whose numbers here are plain, each with one sentence of what was found and the figure of its card."""
+    from lplab import claims, figures
+
+    parts = []
+    for name in FINDINGS:
+        claim, card = claims.get(name), figures.verdict_card(name)._repr_html_()
+        style, picture = (re.search(rf"<{tag}\b.*?</{tag}>", card, re.DOTALL)[0] for tag in ("style", "figure"))  # type: ignore[index]
+        sentence = claims.row(claim)["findings"][0]["sentence"]
+        found = f"<div class='lplab-cards'>{style}<div class='lplab-card'>{picture}</div></div>"
+        parts.append(f"## {claim.title}\n\n{sentence} [All of it](/docs/claims.md#{name})\n\n{found}\n\n")
+    return "".join(parts)
+
+
+def folded_claims(text: str) -> str:
+    """The page of the claims with its introduction, and each claim's numbers, folded behind a line."""
+    head, counts, rest = re.split(r"^(Of \d+ claims: .*)$", text, maxsplit=1, flags=re.MULTILINE)
+    title, _, words = head.partition("\n\n")
+    table, sections = rest.split("## The claims one by one", 1)
+    fold = "<details>\n<summary>{}</summary>\n\n{}\n\n</details>\n\n"
+
+    def one(found: re.Match[str]) -> str:
+        return f"{found[1]}{fold.format(found[2].strip('*'), found[3].strip())}"
+
+    folded = re.sub(r"(^### .+?\n\n)(\*\*.+?\*\*)\n\n(.*?)(?=^<a id|\Z)", one, sections, flags=re.DOTALL | re.MULTILINE)
+    how = fold.format("How to read this page", words.strip())
+    return f"{title}\n\n{counts}\n\n{how}{table}## The claims one by one{folded}"
+
+
+def citation() -> str:
+    """How to cite lplab, from CITATION.cff: a sentence, and an entry for BibTeX."""
+    import yaml
+
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    authors = " and ".join(f"{{{each['name']}}}" for each in cited["authors"])
+    entry = [f"title = {{{cited['title']}}}", f"author = {{{authors}}}", f"version = {{{cited['version']}}}"]
+    if repository := os.environ.get("LPLAB_REPOSITORY"):
+        entry.append(f"url = {{https://github.com/{repository}}}")
+    lines = ",\n  ".join(["@software{lplab", *entry])
+    return f"# How to cite\n\n{cited['message']}\n\n```text\n{lines}\n}}\n```\n"
+
+
 def download(file: Path) -> str:
     """How to get lplab: a link to all files of the repository, which git packs into ``file``.
 
@@ -273,16 +393,18 @@ def write(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
 
 
-def stage(source: Path, books: dict[Path, dict[str, Any]], exercises: str, lite: bool = False) -> None:
+def stage(source: Path, static: Path, books: dict[Path, dict[str, Any]], exercises: str, lite: bool = False) -> None:
     """Write what Sphinx reads: the same folders as in the repository, so that links between pages hold."""
     _files.clear()
     shutil.rmtree(source, ignore_errors=True)
     for lab, book in books.items():
-        write(source / "labs" / lab.name, json.dumps(on_a_page(book, lab.name, lite)))
+        write(source / "labs" / lab.name, json.dumps(on_a_page(book, lab.name, static / "recordings", lite)))
     for path in (*DOCS.glob("*.md"), ROOT / "labs/README.md"):
         inside = path.relative_to(ROOT)
         text = rewritten(path.read_text("utf-8"), inside.parent)
         text = re.sub(r"^```mermaid\n(.*?)^```$", lambda found: as_svg(found[1]), text, flags=re.DOTALL | re.MULTILINE)
+        if path.name == "claims.md":
+            text = folded_claims(text)
         if path.name == "README.md":
             text += toctree(f"labs/{lab.stem}" for lab in LABS).replace(":maxdepth: 1", ":hidden:")
         if path.name == "index.md":
@@ -300,7 +422,10 @@ def stage(source: Path, books: dict[Path, dict[str, Any]], exercises: str, lite:
     for name in PACKAGES:
         write(source / f"api/{name}.md", reference(name))
     for name, (title, sentence, pages) in SECTIONS.items():
-        write(source / f"{name}.md", f"# {title}\n\n{sentence}\n{toctree(pages.split())}")
+        more = findings() if name == "results" else ""
+        write(source / f"{name}.md", f"# {title}\n\n{sentence}\n\n{more}{toctree(pages.split())}")
+    write(source / "cite.md", citation())
+    _files.add(Path("LICENSE"))
     done: set[Path] = set()
     while new := _files - done:
         for path in new:
@@ -309,16 +434,45 @@ def stage(source: Path, books: dict[Path, dict[str, Any]], exercises: str, lite:
         done |= new
 
 
-def stage_scripts(static: Path) -> None:
-    """Put plotly's script, once for the whole site, and the parts of lplab's widgets where pages find them."""
-    import plotly
+def plotly_script(cache: Path) -> Path:
+    """Plotly's script, of the version that Python has: from npm the part that draws on two axes, else all of it.
 
+    The part has a third of the size. npm is asked once; ``cache`` keeps what came.
+    """
+    import plotly
+    from plotly.offline import get_plotlyjs_version
+
+    package = f"plotly.js-cartesian-dist-min@{get_plotlyjs_version()}"
+    kept = cache / f"{package}.js"
+    if kept.exists():
+        return kept
+    cache.mkdir(parents=True, exist_ok=True)
+    whole = Path(plotly.__file__).parent / "package_data/plotly.min.js"
+    if not (npm := shutil.which("npm")):
+        print(f"no npm: pages load the whole plotly ({whole.stat().st_size / 1e6:.1f} MB)", flush=True)
+        return whole
+    command = [npm, "pack", "--silent", "--fetch-retries=0", f"--pack-destination={cache}", package]
+    try:
+        name = subprocess.run(
+            command, check=True, capture_output=True, text=True, timeout=60, cwd=cache
+        ).stdout.split()[-1]
+        with tarfile.open(cache / name) as archive:
+            content = archive.extractfile("package/plotly-cartesian.min.js").read()  # type: ignore[union-attr]
+    except (OSError, subprocess.SubprocessError, LookupError) as error:
+        print(f"npm has no {package} for us ({type(error).__name__}): pages load the whole plotly", flush=True)
+        return whole
+    kept.write_bytes(content)
+    (cache / name).unlink()
+    return kept
+
+
+def stage_scripts(static: Path) -> None:
+    """Put the parts of lplab's widgets where pages find them."""
     from lplab.widgets.controls import script
     from lplab.widgets.mechanisms import MECHANISMS
 
     shutil.rmtree(static, ignore_errors=True)
     static.mkdir(parents=True)
-    shutil.copy(Path(plotly.__file__).parent / "package_data/plotly.min.js", static)
     (static / "bits.js").write_text(script("bits.js"), "utf-8")
     for name in ("figure_parts.js", "bits.css", "live_figure.css"):
         shutil.copy(STATIC / name, static)
@@ -350,8 +504,9 @@ def build(folder: Path, run: list[Path], workers: int, lite: bool = False) -> Pa
         done = dict(zip(run, pool.map(lambda lab: executed(lab, cache), run), strict=True))
     edition = build_lite(folder / "lite") if lite else None
     books = {lab: done.get(lab) or json.loads(lab.read_text("utf-8")) for lab in LABS}
-    stage(folder / "source", books, exercises.result(), lite=edition is not None)
     stage_scripts(folder / "static")
+    shutil.copy(plotly_script(folder / "npm"), folder / "static/plotly.min.js")  # once for the whole site
+    stage(folder / "source", folder / "static", books, exercises.result(), lite=edition is not None)
     os.environ["LPLAB_SITE_STATIC"] = str(folder / "static")
     options = ["-q", "-b", "html", "-c", str(DOCS), "-d", str(folder / "doctrees")]
     shutil.rmtree(folder / "html", ignore_errors=True)

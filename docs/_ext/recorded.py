@@ -1,8 +1,8 @@
 """Labs on a page without a kernel: what a cell shows is written as HTML, and an explorer at the positions that matter.
 
 `install` is run in a lab's kernel before its first cell. From then on widgets and figures are shown as HTML. A figure
-becomes a ``div`` with its traces and layout as JSON, which docs/_static/recorded.js draws. An explorer is moved to each
-of its presets and to the position of each guided question, and what it shows there is kept: its frames.
+becomes a ``div`` with its traces and layout as JSON, which docs/_static/recorded.js draws. An explorer is moved around
+each of its presets and the position of each guided question, and what it shows there is recorded: docs/_ext/moves.py.
 """
 
 import html
@@ -10,11 +10,13 @@ import json
 from typing import Any
 
 import ipywidgets
+import moves
 from IPython import get_ipython
 from IPython.display import display
 from plotly.basedatatypes import BaseFigure
 from plotly.io.json import to_json_plotly
 
+from lplab.figures.stacked import TITLES
 from lplab.labs.guided import GuidedExplorer, emphasized
 from lplab.widgets import BitPanel, Prediction, Veil
 from lplab.widgets.controls import ControlGroup
@@ -22,8 +24,11 @@ from lplab.widgets.explorer_base import Explorer
 from lplab.widgets.live.live_figure import alt_of, heading_of
 from lplab.widgets.live.live_run import LiveRun
 from lplab.widgets.mechanisms import MechanismView
+from lplab.widgets.prediction import _short as number_of
 
 NOTE = "<p class='lp-note'>{} <code>python3 start.py</code> opens the lab in JupyterLab.</p>"
+PICTURES = ("lp-fig", "lp-recorded", "lp-mechanism-place", "lp-panel")
+LIVE_SECONDS = 30  # that a live run may take; on a page one stands that has ended
 SILENT = (ipywidgets.Button, ControlGroup, ipywidgets.FileUpload, ipywidgets.IntProgress)
 
 
@@ -46,22 +51,63 @@ def shown(thing: Any) -> str:
     '<div class="lp-text"><b>8</b> bits</div>'
     """
     if isinstance(thing, Veil):
-        head = f"{thing.message.value} <b>Show it without a guess</b>"
+        question = thing.message.value.removeprefix("Guess first: ")
         thing.lift()
-        return f"<details class='lp-veil'><summary>{head}</summary>{shown(thing.children[0])}</details>"
+        inside = shown(thing.children[0])
+        if any(f'class="{name}' in inside.replace("'", '"') for name in PICTURES):
+            return inside  # a figure stands open: what a guess hides is an answer in words and numbers
+        head = f"{question} <b>What came out</b>"
+        key = html.escape(question_key(html.unescape(question)), quote=True)
+        return f"<details class='lp-veil' data-question=\"{key}\"><summary>{head}</summary>{inside}</details>"
     if isinstance(thing, Prediction):
-        choices = "".join(f"<li>{html.escape(choice)}</li>" for choice in thing.choices or ())
-        unit = f" The answer is a number of {thing.unit}." if thing.unit and not choices else ""
-        note = NOTE.format("Make your guess before you read on.")
-        return f"<div class='lp-ask'><p><b>{html.escape(thing.question)}</b>{unit}</p><ul>{choices}</ul>{note}</div>"
+        return guess(thing)
     if isinstance(thing, GuidedExplorer):
         return recorded(thing.explorer, thing.questions)
     if isinstance(thing, Explorer):
         return recorded(thing, ())
     if isinstance(thing, LiveRun):
-        return shown(thing.figure) + NOTE.format(f"A button, <em>{html.escape(thing.name)}</em>, runs this live.")
+        note = f"In the lab, the button <em>{html.escape(thing.name)}</em> runs this live, with your numbers."
+        return f"{shown(thing.figure) if has_run(thing) else ''}<p class='lp-note'>{note}</p>"
     found = leaf(thing)
     return "".join(map(shown, thing.children)) if found is None else slot(*found)
+
+
+def question_key(question: str) -> str:
+    """The words of a question, by which a page finds what waits for a guess at it."""
+    return " ".join(question.split())
+
+
+def guess(asked: Prediction) -> str:
+    """A question with a field for a guess, which the browser keeps, and the answer folded behind it."""
+    key = html.escape(question_key(asked.question), quote=True)
+    if asked.choices:
+        choice = "<label><input type='radio' name='guess' value=\"{0}\" required> {1}</label>"
+        field = "".join(choice.format(html.escape(each, quote=True), html.escape(each)) for each in asked.choices)
+    else:
+        field = (
+            f"<label><input type='text' inputmode='decimal' name='guess' required> {html.escape(asked.unit)}</label>"
+        )
+    truth = asked._truth()
+    answer = truth if isinstance(truth, str) else f"{number_of(truth)} {asked.unit}".strip()
+    said = f"It is: {html.escape(answer)}. {html.escape(asked.because)}".strip()
+    return (
+        f"<div class='lp-ask' data-question=\"{key}\"><p><b>{html.escape(asked.question)}</b></p>"
+        f"<form class='lp-guess'>{field}<button>Keep my guess</button></form>"
+        f"<details class='lp-answer'><summary>The answer</summary>"
+        f"<p><span class='lp-said'></span>{said}</p></details></div>"
+    )
+
+
+def has_run(run: LiveRun) -> bool:
+    """Run a live run; whether it has come to its end within `LIVE_SECONDS`."""
+    if run.state == "ready":
+        run.start()
+    try:
+        run.wait(LIVE_SECONDS)
+    except TimeoutError:
+        run.stop()
+        run.wait()
+    return run.state == "finished"
 
 
 # ---- what a page can show --------------------------------------------------------------------------------------------
@@ -81,10 +127,12 @@ def leaf(thing: Any) -> tuple[str, Any] | None:
     if isinstance(thing, ipywidgets.Box):
         return None
     if isinstance(thing, ipywidgets.HTML | ipywidgets.Label):
-        quiet = " lp-quiet" if "lp-quiet" in thing._dom_classes else ""
-        heading = " lp-heading" if "lp-heading" in thing._dom_classes else ""
+        names = "".join(f" {name}" for name in ("lp-quiet", "lp-heading", "lp-error") if name in thing._dom_classes)
         value = thing.value if isinstance(thing, ipywidgets.HTML) else html.escape(thing.value)
-        return ("text", f'<div class="lp-text{quiet}{heading}">{value}</div>') if value else ("text", "")
+        return ("text", f'<div class="lp-text{names}">{value}</div>') if value else ("text", "")
+    if isinstance(thing, ipywidgets.Text):
+        name = html.escape(thing.description or thing.placeholder)
+        return "text", f'<div class="lp-setting"><span>{name}</span> <output>needs JupyterLab</output></div>'
     if hasattr(thing, "value") and hasattr(thing, "description"):
         return "text", setting(thing)
     raise TypeError(f"a page without a kernel cannot show a {type(thing).__name__}")
@@ -118,6 +166,10 @@ def figure_data(figure: Any) -> dict[str, Any]:
     heading = heading_of(layout)
     if heading and "title" in layout:  # where panels have titles of their own, the figure has none
         layout["title"]["text"] = ""
+    for trace in data["data"]:
+        trace.pop("uid", None)  # by chance
+        if heading and trace.get("name") == TITLES:
+            trace["visible"] = False  # they are text of the page
     return {"data": data["data"], "layout": layout, "heading": heading, "alt": alt_of(layout.pop("meta", None))}
 
 
@@ -139,65 +191,71 @@ def slot(kind: str, content: Any) -> str:
 # ---- explorers -------------------------------------------------------------------------------------------------------
 
 
-def leaves(widget: Any, hidden: bool = False) -> list[tuple[str, Any]]:
-    """The leaves of an explorer, from the top; one that is hidden is an empty text."""
+def leaves(widget: Any, controls: dict[int, tuple[int, str]], hidden: bool = False) -> list[tuple[str, Any]]:
+    """The leaves of an explorer, from the top; one that is hidden is an empty text.
+
+    Args:
+        widget: the explorer, or a part of it.
+        controls: by their id, the number of each control that moves, and its unit.
+        hidden: whether something above it is hidden.
+    """
     layout = getattr(widget, "layout", None)  # a figure's is plotly's
     hidden = hidden or (isinstance(layout, ipywidgets.Layout) and layout.display == "none")
+    if id(widget) in controls:
+        return [("text", "") if hidden else moves.control_leaf(widget, *controls[id(widget)])]
     found = leaf(widget)
     if found is not None:
         return [("text", "") if hidden else found]
-    return [each for child in widget.children for each in leaves(child, hidden)]
+    return [each for child in widget.children for each in leaves(child, controls, hidden)]
 
 
 def skeleton(widget: Any, numbers: Any) -> str:
     """The boxes of an explorer as HTML, with a numbered place for each leaf."""
     if leaf(widget) is not None:
         return f'<div data-leaf="{next(numbers)}"></div>'
-    names = " ".join(name for name in widget._dom_classes if name in ("lp-columns", "lp-side", "lp-main"))
+    names = " ".join(name for name in widget._dom_classes if name in ("lp-columns", "lp-side", "lp-main", "lp-row"))
     return f'<div class="{names}">{"".join(skeleton(child, numbers) for child in widget.children)}</div>'
 
 
 def recorded(explorer: Explorer, questions: Any) -> str:
-    """An explorer at its first position, its presets and the positions of its questions; buttons move between them."""
-    start = explorer.position
-    positions: dict[str, Any] = {"As it opens": start}
+    """An explorer as it opens. Its controls move over what was recorded around its presets and its questions.
+
+    The recording stands in the page as gzipped text; docs/_ext/build_site.py makes a file of it.
+    """
+    units = explorer._control_group.units
+    numbered = {id(each): (k, units.get(each.description, "")) for k, each in enumerate(moves.controls_of(explorer))}
+    positions: dict[str, Any] = {"As it opens": explorer.position}
     positions |= {name: explorer.state_at(**_preset(explorer, name)) for name in explorer.preset_fields}
-    frames = [frame(explorer, position) for position in positions.values()]
     asked = [explorer.state_at(**question.position) for question in questions]
-    frames += [frame(explorer, position) for position in asked]
-    explorer.position = start
-    if len({len(each) for each in frames}) != 1:
-        raise ValueError(f"{type(explorer).__name__} changes what it is made of, so it cannot be recorded")
-    # most leaves are the same in many frames: each content is kept once
-    pool: dict[str, int] = {}
-    places = [[pool.setdefault(json.dumps(each, ensure_ascii=False), len(pool)) for each in one] for one in frames]
-    data = f'{{"pool":[{",".join(pool)}],"frames":{json.dumps(places)}}}'.replace("</", "<\\/")
+    recording, first, numbers = moves.record(
+        explorer,
+        [*positions.values(), *asked],
+        lambda: [each for child in explorer.children for each in leaves(child, numbered)],
+    )
+    data = json.dumps({"leaves": first}, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
     steps = "".join(
         f"<section class='lp-question'><p><b>Question {k} of {len(questions)}.</b> {emphasized(question.text)}</p>"
-        f"<button type='button' data-frame='{len(positions) + k - 1}'>Set the controls</button>"
+        f"<button type='button' data-frame='{number}'>Set the controls</button>"
         f"<details><summary>Show the answer</summary><p>{emphasized(question.answer(position))}</p></details></section>"
-        for k, (question, position) in enumerate(zip(questions, asked, strict=True), 1)
+        for k, (question, position, number) in enumerate(
+            zip(questions, asked, numbers[len(positions) :], strict=True), 1
+        )
     )
     presets = "".join(
-        f"<button type='button' data-frame='{k}' aria-pressed='{str(k == 0).lower()}'>{html.escape(name)}</button>"
-        for k, name in enumerate(positions)
+        f"<button type='button' data-frame='{number}' aria-pressed='{str(k == 0).lower()}'>{html.escape(name)}</button>"
+        for k, (name, number) in enumerate(zip(positions, numbers, strict=False))
     )
-    note = NOTE.format("This page shows positions that were recorded when it was made. In the lab every control moves.")
-    numbers = iter(range(len(frames[0])))
-    boxes = "".join(skeleton(child, numbers) for child in explorer.children)
+    places = iter(range(len(first)))
+    boxes = "".join(skeleton(child, places) for child in explorer.children)
     return (
-        f"<div class='lp-recorded'>{f'<div class=lp-guided>{steps}</div>' if steps else ''}{note}"
-        f"<div class='lp-presets' role='group' aria-label='positions'>{presets}</div>{boxes}"
-        f"<script type='application/json'>{data}</script></div>"
+        f"<div class='lp-recorded'>{f'<div class=lp-guided>{steps}</div>' if steps else ''}"
+        f"<div class='lp-presets' role='group' aria-label='positions'>{presets}</div>"
+        f"<p class='lp-told lp-quiet' role='status'></p>{boxes}"
+        f"<script type='application/json'>{data}</script>"
+        f"<script type='application/gzip'>{moves.packed(recording)}</script></div>"
     )
 
 
 def _preset(explorer: Explorer, name: str) -> dict[str, Any]:
     """What sets a preset, by its name where presets are a list."""
     return {"preset": name} if explorer.no_preset else dict(explorer.preset_fields[name])
-
-
-def frame(explorer: Explorer, position: Any) -> list[tuple[str, Any]]:
-    """What an explorer shows at a position."""
-    explorer.position = position
-    return [each for child in explorer.children for each in leaves(child)]

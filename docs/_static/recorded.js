@@ -1,6 +1,8 @@
 // What moves on the pages of the site, without a kernel: mechanisms, figures, panels of bits, and explorers at recorded
 // positions.
 
+import { explorer } from "./moves.js";
+
 const here = new URL(".", import.meta.url);
 const contentOf = (el) => JSON.parse(el.querySelector(":scope > script[type='application/json']").textContent);
 
@@ -36,14 +38,23 @@ function loadPlotly() {
   }));
 }
 
-const { headed } = await import(new URL("figure_parts.js", here));
+const { headed, lowered } = await import(new URL("figure_parts.js", here));
+
+/** What plotly's view of a figure is in a notebook, as far as figure_parts.js asks: it draws a figure that moves down. */
+const viewOf = (figure) => ({
+  model: { get: () => figure.content.layout },
+  lpFit() {},
+  lpMove: () => figure.draw(),
+});
 
 /** A figure's element: draws what it is given, once it is in sight. */
 class Figure {
   constructor(el) {
     this.el = el;
+    el.classList.add("lp-fig");
     this.plot = document.createElement("div");
     el.append(this.plot);
+    el.on = (...listener) => this.plot.on(...listener); // figure_parts.js knows one element for both
     this.inSight = new Promise((done) => {
       const watch = new IntersectionObserver((entries) => {
         if (!entries.some((entry) => entry.isIntersecting)) return;
@@ -56,18 +67,32 @@ class Figure {
 
   async show(content) {
     this.content = content;
-    const { heading, alt } = content;
     this.el.setAttribute("role", "img");
-    this.el.setAttribute("aria-label", alt || "figure");
+    this.el.setAttribute("aria-label", content.alt || "figure");
+    this.el.style.minHeight = `${content.layout.height ?? 360}px`;
+    this.head(content.heading);
     await this.inSight;
-    if (this.content !== content) return; // another one came meanwhile
-    const { data, layout } = structuredClone(content);
-    this.el.style.minHeight = `${layout.height ?? 360}px`;
-    this.el.querySelector(":scope > .lp-fig-heading")?.remove();
-    if (heading?.title) headed(fixed(heading), this.el);
+    if (this.content === content) await this.draw(); // otherwise another one came meanwhile
+  }
+
+  /** Titles and subtitles, which are text of the page. */
+  head(heading) {
+    this.heading = heading ?? {};
+    if (this.retell) this.retell();
+    else if (heading?.title || heading?.panels) {
+      const model = { get: () => this.heading, on: (_, retell) => (this.retell = retell), off() {} };
+      headed(model, this.el);
+    }
+  }
+
+  async draw() {
+    const plotly = await loadPlotly();
+    const { data, layout } = structuredClone(this.content);
     const settings = { responsive: true, displaylogo: false, displayModeBar: false };
-    await (await loadPlotly()).react(this.plot, data, { ...layout, width: undefined, autosize: true }, settings);
+    await plotly.react(this.plot, data, { ...lowered(this.el, layout), width: undefined, autosize: true }, settings);
+    if (this.el.dataset.drawn) return;
     this.el.dataset.drawn = "true";
+    this.el.lpHasDrawn?.(viewOf(this));
   }
 }
 
@@ -147,62 +172,7 @@ export async function panel(el, content) {
   return model;
 }
 
-// ---- explorers at recorded positions -----------------------------------------------------------------------------------
-
-function explorer(el) {
-  const { pool, frames } = contentOf(el);
-  const places = [...el.querySelectorAll("[data-leaf]")];
-  const shown = new Map(); // what each place shows now
-  const buttons = [...el.querySelectorAll("button[data-frame]")];
-
-  /** Shows a frame; returns the figures that change. */
-  function show(number) {
-    const changed = [];
-    frames[number].forEach((key, k) => {
-      const place = places[k];
-      if (shown.get(place)?.key === key) {
-        place.classList.remove("lp-moved");
-        return;
-      }
-      const [kind, content] = pool[key];
-      const was = shown.get(place);
-      if (kind === "figure") {
-        const figure = was?.figure ?? new Figure(place);
-        place.className = "lp-fig";
-        shown.set(place, { key, figure });
-        figure.show(content);
-        changed.push(place);
-      } else if (kind === "panel") {
-        panel(place, content);
-        shown.set(place, { key });
-      } else {
-        place.innerHTML = content;
-        shown.set(place, { key });
-        place.classList.toggle("lp-moved", Boolean(was) && content.includes("lp-setting"));
-      }
-      place.hidden = content === "";
-    });
-    for (const button of buttons) {
-      if (button.closest(".lp-presets")) button.setAttribute("aria-pressed", String(Number(button.dataset.frame) === number));
-    }
-    return changed;
-  }
-
-  const already = document.createElement("span");
-  already.className = "lp-quiet";
-  already.setAttribute("role", "status");
-  for (const button of buttons) {
-    button.addEventListener("click", () => {
-      const number = Number(button.dataset.frame);
-      const same = frames[number].every((key, k) => shown.get(places[k])?.key === key);
-      already.textContent = same ? "The controls stand there already." : "";
-      if (same) button.after(already);
-      if (!same || button.closest(".lp-presets")) bringIntoSight(show(number));
-    });
-  }
-  questionByQuestion(el);
-  show(0);
-}
+// ---- explorers ---------------------------------------------------------------------------------------------------------
 
 /** Scrolls, where less than half of each of these figures is in sight, as far as the first of them needs. */
 function bringIntoSight(figures) {
@@ -309,7 +279,11 @@ async function hero(el) {
 
 // ---- all of a page -----------------------------------------------------------------------------------------------------
 
-for (const el of document.querySelectorAll(".lp-recorded")) explorer(el);
+for (const el of document.querySelectorAll(".lp-recorded")) {
+  const address = new URL(`recordings/${el.dataset.recording}`, here);
+  questionByQuestion(el);
+  explorer(el, address, { figure: (place) => new Figure(place), panel, bringIntoSight });
+}
 for (const el of document.querySelectorAll(".lp-panel")) panel(el, contentOf(el));
 for (const el of document.querySelectorAll(".lp-hero")) hero(el);
 
@@ -330,4 +304,32 @@ for (const veil of veils) {
 
 for (const el of document.querySelectorAll(".lp-fig")) {
   if (!el.closest(".lp-recorded")) new Figure(el).show(contentOf(el));
+}
+
+// A guess is kept in this browser. It opens the answer, and the tables that wait for it.
+for (const ask of document.querySelectorAll(".lp-ask")) {
+  const { question } = ask.dataset;
+  const form = ask.querySelector("form");
+  const place = `lplab-guess:${question}`;
+  const tell = (guess) => {
+    ask.querySelector(".lp-said").textContent = `You said: ${guess}. `;
+    for (const each of document.querySelectorAll("details[data-question]")) {
+      if (each.dataset.question === question) each.open = true;
+    }
+    ask.querySelector(".lp-answer").open = true;
+  };
+  const kept = localStorage.getItem(place);
+  if (kept !== null) {
+    for (const field of form.elements) {
+      if (field.type === "radio") field.checked = field.value === kept;
+      else if (field.type === "text") field.value = kept;
+    }
+    tell(kept);
+  }
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const guess = new FormData(form).get("guess").trim();
+    localStorage.setItem(place, guess);
+    tell(guess);
+  });
 }

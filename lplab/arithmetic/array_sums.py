@@ -149,7 +149,7 @@ def _steps(xp: Any, rounding: Rounding, rounds_products: bool = False) -> Simple
 
 
 def _steps_in_range(xp: Any, rule: Rule) -> SimpleNamespace:
-    """The same on float32 arrays, for sums that float32 may form and that are rounded without range checks."""
+    """One step of a sum on float32 arrays, for sums that float32 may form and that are rounded without range checks."""
     nearest = array_kernels.words_for(xp, "float32", **dict(rule.flags))[rule.word]
 
     def rounded(x: Any, draw: Any, fmt: Format) -> Any:

@@ -1,4 +1,4 @@
-"""The ``lplab`` command: labs, formats, training, simulated clusters, claims, exercises, grading, the installation.
+"""The ``lplab`` command: labs, formats, training, downloads, clusters, claims, exercises, grading, the installation.
 
 A command is a module of this package: one function adds its parser (help, example, arguments) and one runs it;
 ``COMMANDS`` lists them. Bad input ends with exit code 2 and one line that says what is allowed. An error of the
@@ -11,7 +11,20 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import lplab
-from lplab.cli import capstone, claims, compile, course, doctor, exercises, formats, labs, school, simulate, train
+from lplab.cli import (
+    capstone,
+    claims,
+    compile,
+    course,
+    doctor,
+    exercises,
+    fetch,
+    formats,
+    labs,
+    school,
+    simulate,
+    train,
+)
 from lplab.cli.command import INTERRUPTED, BadInputError, Parser, in_words
 from lplab.cli.streams import FAILED_OUTPUT, MACHINE, drop_output, print_json, usable_streams
 
@@ -19,6 +32,7 @@ COMMANDS = (
     labs.add_lab,
     formats.add_formats,
     train.add_train,
+    fetch.add_fetch,
     simulate.add_simulate,
     claims.add_claims,
     exercises.add_exercises,

@@ -91,7 +91,7 @@ class AdaComp(Compressor):
                 raise ValueError(f"{name} must be {' or '.join(map(repr, values))}, got {getattr(self, name)!r}")
 
     def for_layer(self, layer: LayerInfo) -> Compressor:
-        """With the bin of the layer's kind; dense for small tensors unless ``small="compressed"``."""
+        """The compressor with the bin of the layer's kind; dense for small tensors unless ``small="compressed"``."""
         if layer.is_small and self.small == "dense":
             return Dense()
         return self if self.bin is not None else replace(self, bin=BIN_BY_KIND.get(layer.kind, 500))
@@ -125,7 +125,7 @@ class AdaComp(Compressor):
         bins = -(-element_count(shape) // self._bin())
         activity = activity or adacomp_wire.SentCounts(min(5 * bins, element_count(shape)), 0)
         counted = activity.sent * adacomp_wire.code_type(self._bin()).itemsize
-        return (Transfer("gather", adacomp_wire.size_of(activity, self._bin()), counted),)
+        return (Transfer("all_gather", adacomp_wire.size_of(activity, self._bin()), counted),)
 
     def _bin(self) -> int:
         if self.bin is None:

@@ -18,19 +18,19 @@ def wire_bytes(kind: str, payload_bytes: float, world: int) -> float:
     learner. Broadcast: a ring or tree forwards it n − 1 times in total, (n − 1)/n for each learner.
 
     Args:
-        kind: "all_reduce", "gather" or "broadcast".
+        kind: "all_reduce", "all_gather" or "broadcast".
         payload_bytes: of one learner; where they differ, the largest, since gathers are padded.
         world: learners, n.
 
     Raises:
         ValueError: an unknown kind, or no learners.
 
-    >>> [wire_bytes(kind, 1000, world=4) for kind in ("all_reduce", "gather", "broadcast")]
+    >>> [wire_bytes(kind, 1000, world=4) for kind in ("all_reduce", "all_gather", "broadcast")]
     [1500.0, 3000.0, 750.0]
     """
     if world < 1:
         raise ValueError(f"world must be 1 or more, got {world}")
-    factors = {"all_reduce": 2 * (world - 1) / world, "gather": float(world - 1), "broadcast": (world - 1) / world}
+    factors = {"all_reduce": 2 * (world - 1) / world, "all_gather": float(world - 1), "broadcast": (world - 1) / world}
     if kind not in factors:
         raise ValueError(f"unknown kind {kind!r} of collective; allowed: {', '.join(factors)}")
     return factors[kind] * payload_bytes
@@ -48,13 +48,13 @@ def total_wire_bytes(entries: Iterable[Entry], world: int, ordered: bool = False
     >>> sums = [Entry(0, "w", "all_reduce", rank, 100) for rank in range(4)]
     >>> total_wire_bytes(sums[:1], 4), total_wire_bytes(sums[:1], 4, ordered=True)
     (150.0, 300.0)
-    >>> total_wire_bytes([Entry(0, "w", "gather", rank, 100) for rank in range(4)], 4)
+    >>> total_wire_bytes([Entry(0, "w", "all_gather", rank, 100) for rank in range(4)], 4)
     1200.0
     >>> total_wire_bytes([*sums, Entry(0, "w", "broadcast", 1, 10)], 4)
     630.0
     """
     return sum(
-        wire_bytes("gather" if ordered and entry.kind == "all_reduce" else entry.kind, entry.payload_bytes, world)
+        wire_bytes("all_gather" if ordered and entry.kind == "all_reduce" else entry.kind, entry.payload_bytes, world)
         * (world if entry.kind == "broadcast" else 1)
         for entry in entries
     )
@@ -79,9 +79,9 @@ class CompressionRatios:
 def compression_ratios(transfers: Iterable[Transfer], numel: int, world: int) -> CompressionRatios:
     """The compression ratios of a plan.
 
-    >>> compression_ratios([Transfer("gather", 80)], numel=1000, world=2)
+    >>> compression_ratios([Transfer("all_gather", 80)], numel=1000, world=2)
     CompressionRatios(paper=50.0, payload=50.0, wire=50.0)
-    >>> compression_ratios([Transfer("gather", 80, paper_bytes=40)], numel=1000, world=8)  # a gather grows with n
+    >>> compression_ratios([Transfer("all_gather", 80, paper_bytes=40)], numel=1000, world=8)  # a gather grows with n
     CompressionRatios(paper=100.0, payload=50.0, wire=12.5)
     """
     transfers = tuple(transfers)

@@ -88,7 +88,7 @@ class Context:
         return np.random.default_rng([self.seed, self.step, crc32(self.layer.encode()), 1 + self.rank])
 
     def shared_rng(self) -> np.random.Generator:
-        """The same generator on all learners, so no indices need to be sent."""
+        """A generator that is the same on all learners, so no indices need to be sent."""
         return np.random.default_rng([self.seed, self.step, crc32(self.layer.encode()), 0])
 
 
@@ -144,7 +144,7 @@ class AllGather:
         finish: as for a broadcast.
     """
 
-    kind: ClassVar[str] = "gather"
+    kind: ClassVar[str] = "all_gather"
 
     payload: Payload
     finish: Callable[[Sequence[Payload]], np.ndarray]
@@ -173,7 +173,7 @@ class Transfer:
     """The payload of one learner in a collective.
 
     Attributes:
-        kind: "broadcast" (by the leader only), "all_reduce" or "gather" (all-gather).
+        kind: "broadcast" (by the leader only), "all_reduce" or "all_gather".
         payload_bytes: size of the whole message.
         paper_bytes: the bytes of it that the algorithm's paper counts; None: all.
     """

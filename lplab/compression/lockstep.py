@@ -51,7 +51,7 @@ class TrafficLog:
         older: payload bytes of the entries that are not kept, by layer, kind and rank.
         forgotten: the last step of which entries are not kept; None: no entry was dropped.
 
-    >>> ledger = TrafficLog([Entry(0, "w", "gather", 0, 12), Entry(0, "w", "gather", 1, 20)])
+    >>> ledger = TrafficLog([Entry(0, "w", "all_gather", 0, 12), Entry(0, "w", "all_gather", 1, 20)])
     >>> ledger.total(rank=1)
     20
     >>> ledger = TrafficLog(keep=2)

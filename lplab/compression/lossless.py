@@ -145,4 +145,4 @@ class Lossless(Compressor):
 
     def plan(self, shape: Sequence[int], activity: int | None = None) -> tuple[Transfer, ...]:
         """``activity``: bytes of the message; without it the uncompressed size."""
-        return (Transfer("gather", 4 * element_count(shape) if activity is None else activity),)
+        return (Transfer("all_gather", 4 * element_count(shape) if activity is None else activity),)

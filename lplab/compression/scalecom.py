@@ -86,7 +86,7 @@ class ScaleCom(Compressor):
         check_wire(self.wire)
 
     def for_layer(self, layer: LayerInfo) -> Compressor:
-        """With the chunk of the layer; dense for the first layer (without ``chunk``) and for small tensors."""
+        """The compressor with the layer's chunk; dense for the first layer (without ``chunk``) and small tensors."""
         if (layer.first and self.chunk is None) or (layer.is_small and self.small == "dense"):
             return Dense()
         return self if self.chunk is not None else replace(self, chunk=chunk_for(layer))

@@ -36,7 +36,7 @@ class OneBit(Compressor):
     then the signs, eight to a byte.
 
     >>> OneBit().plan((10, 800))
-    (Transfer(kind='gather', payload_bytes=1080),)
+    (Transfer(kind='all_gather', payload_bytes=1080),)
     """
 
     takes_tensors: ClassVar[bool] = True
@@ -55,7 +55,7 @@ class OneBit(Compressor):
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """Eight bytes per column and one bit per element."""
-        return (Transfer("gather", 8 * _columns(shape) + -(-element_count(shape) // 8)),)
+        return (Transfer("all_gather", 8 * _columns(shape) + -(-element_count(shape) // 8)),)
 
 
 def decode_columns(payload: Any, numel: int, columns: int) -> Any:
@@ -92,7 +92,7 @@ class SignSGD(Compressor):
         ValueError: a value out of range.
 
     >>> SignSGD().plan((1000,))
-    (Transfer(kind='gather', payload_bytes=125),)
+    (Transfer(kind='all_gather', payload_bytes=125),)
     """
 
     takes_tensors: ClassVar[bool] = True
@@ -123,7 +123,7 @@ class SignSGD(Compressor):
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """One all-gather of a bit per element."""
-        return (Transfer("gather", -(-element_count(shape) // 8)),)
+        return (Transfer("all_gather", -(-element_count(shape) // 8)),)
 
 
 def majority_vote(numel: int, ties: str = "zero") -> Callable[[Sequence[Any]], Any]:
@@ -165,7 +165,7 @@ class EFSign(Compressor):
     Message: mean|p|, float32 little-endian; then the signs, eight to a byte.
 
     >>> EFSign().plan((1000,))
-    (Transfer(kind='gather', payload_bytes=129),)
+    (Transfer(kind='all_gather', payload_bytes=129),)
     """
 
     takes_tensors: ClassVar[bool] = True
@@ -191,7 +191,7 @@ class EFSign(Compressor):
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """One all-gather of four bytes and a bit per element."""
-        return (Transfer("gather", 4 + -(-element_count(shape) // 8)),)
+        return (Transfer("all_gather", 4 + -(-element_count(shape) // 8)),)
 
 
 def decode_signs(payload: Any, numel: int) -> Any:

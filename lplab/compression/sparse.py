@@ -134,7 +134,7 @@ class TopK(_Sparse):
         ValueError: a density outside (0, 1], an unknown format.
 
     >>> TopK(0.01).plan((100, 100))
-    (Transfer(kind='gather', payload_bytes=800),)
+    (Transfer(kind='all_gather', payload_bytes=800),)
     """
 
     takes_tensors: ClassVar[bool] = True
@@ -153,7 +153,7 @@ class TopK(_Sparse):
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """One all-gather of the index and the value of each selected element."""
         width = INDEX_BYTES + bytes_per_value(self.wire)
-        return (Transfer("gather", selected_count(self.density, element_count(shape)) * width),)
+        return (Transfer("all_gather", selected_count(self.density, element_count(shape)) * width),)
 
 
 @dataclass(frozen=True)

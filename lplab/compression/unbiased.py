@@ -35,7 +35,7 @@ class TernGrad(Compressor):
     Message: S, float32 little-endian; then the symbols, five to a byte (1.6 bits each).
 
     >>> TernGrad().plan((1000,))
-    (Transfer(kind='gather', payload_bytes=204),)
+    (Transfer(kind='all_gather', payload_bytes=204),)
     """
 
     takes_tensors: ClassVar[bool] = True
@@ -66,7 +66,7 @@ class TernGrad(Compressor):
 
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """Four bytes, and one byte for five elements."""
-        return (Transfer("gather", 4 + -(-element_count(shape) // 5)),)
+        return (Transfer("all_gather", 4 + -(-element_count(shape) // 5)),)
 
 
 def decode_ternary(payload: Any, numel: int) -> Any:
@@ -94,7 +94,7 @@ class QSGD(Compressor):
         ValueError: a value out of range.
 
     >>> QSGD(levels=7, bucket=512).plan((1024,))
-    (Transfer(kind='gather', payload_bytes=520),)
+    (Transfer(kind='all_gather', payload_bytes=520),)
     """
 
     takes_tensors: ClassVar[bool] = True
@@ -147,7 +147,7 @@ class QSGD(Compressor):
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """A norm for each bucket and a field for each element."""
         numel = element_count(shape)
-        return (Transfer("gather", 4 * -(-numel // self.bucket) + -(-numel * self.width // 8)),)
+        return (Transfer("all_gather", 4 * -(-numel // self.bucket) + -(-numel * self.width // 8)),)
 
 
 def _random(context: Context, like: Any) -> Any:

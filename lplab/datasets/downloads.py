@@ -134,7 +134,7 @@ def load(
     for name, value in (("train", train), ("test", test)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1):
             raise ValueError(f"{name} must be None or an integer of at least 1, got {value!r}")
-    place = Path(folder).expanduser() if folder is not None else _default_folder(images)
+    place = Path(folder).expanduser() if folder is not None else default_folder(images.title)
     for name, md5 in images.files:
         _fetch(images, name, md5, place)
     parts: list[np.ndarray] = []
@@ -144,18 +144,22 @@ def load(
     return Split(*parts)
 
 
-def _default_folder(images: ImageSet) -> Path:
+def default_folder(title: str) -> Path:
+    """Where the files of a title are kept: in ``LPLAB_DATA`` or, without that variable, in the user's cache.
+
+    Raises:
+        ImportError: the cache is asked for, and pooch, which knows its place, is missing.
+    """
     if "LPLAB_DATA" in os.environ:
-        return Path(os.environ["LPLAB_DATA"]).expanduser() / images.title
-    return Path(str(_pooch(images, None).os_cache("lplab"))) / images.title
+        return Path(os.environ["LPLAB_DATA"]).expanduser() / title
+    return Path(str(_pooch(title).os_cache("lplab"))) / title
 
 
-def _pooch(images: ImageSet, place: Path | None) -> ModuleType:
+def _pooch(title: str, by_hand: str = "") -> ModuleType:
     try:
         import pooch
     except ImportError:
-        by_hand = "" if place is None else f", or put {', '.join(name for name, _ in images.files)} into {place}"
-        raise ImportError(f"{images.title} is fetched with pooch: pip install 'lplab[data]'{by_hand}") from None
+        raise ImportError(f"{title} is fetched with pooch: pip install 'lplab[data]'{by_hand}") from None
     return pooch
 
 
@@ -163,7 +167,7 @@ def _fetch(images: ImageSet, name: str, md5: str, place: Path) -> None:
     """Fetch a file unless it is there with the published checksum."""
     if (place / name).is_file() and _md5(place / name) == md5:
         return
-    pooch = _pooch(images, place)
+    pooch = _pooch(images.title, f", or put {', '.join(each for each, _ in images.files)} into {place}")
     pooch.get_logger().setLevel("WARNING")
     problem: Exception | None = None
     for mirror in images.mirrors:

@@ -10,7 +10,7 @@ the code, begin with ``model/exercise.py`` (what an exercise is), then ``lab01/r
 """
 
 from lplab.exercises.checks.judge import judge
-from lplab.exercises.checks.verdict import Counterexample, Miss, Verdict, set_view
+from lplab.exercises.checks.verdict import Counterexample, Verdict, set_view
 from lplab.exercises.model.exercise import Example, Exercise, Finding, Property, Variant
 from lplab.exercises.model.exercise_catalogue import get, names, of_lab
 from lplab.exercises.model.questions import Question
@@ -32,7 +32,6 @@ __all__ = [
     "Example",
     "Exercise",
     "Finding",
-    "Miss",
     "Property",
     "Question",
     "Variant",

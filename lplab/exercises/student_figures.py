@@ -160,9 +160,10 @@ def draw_rounding(function: Callable[[float], float], fmt: str, *, low: float = 
     """
     from lplab import figures  # drawn in a notebook only
 
-    x = np.sort(np.concatenate([np.linspace(low, high, POINTS), ties(formats.get(fmt), low, high)]))
+    middles = ties(formats.get(fmt), low, high)
+    x = np.sort(np.concatenate([np.linspace(low, high, POINTS), middles]))
     results = np.array(read_results(function, [(value,) for value in x.tolist()], Number(), float))
-    return figures.staircase(fmt, (x, results), low=low, high=high)
+    return figures.staircase(fmt, (x, results), low=low, high=high, rings=middles)
 
 
 def ties(fmt: formats.Format, low: float, high: float) -> np.ndarray:

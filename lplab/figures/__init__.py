@@ -9,7 +9,6 @@ How a figure is made of parts, and what the parts are, is said in :mod:`lplab.fi
 
 from lplab.figures import style
 from lplab.figures.adacomp_bins import adacomp_bins
-from lplab.figures.bin_step import bin_step
 from lplab.figures.branched_losses import branched_losses
 from lplab.figures.carbon_by_place import carbon_by_place
 from lplab.figures.carbon_runs import corrections, published_runs
@@ -17,7 +16,6 @@ from lplab.figures.clip_bits import ClipRule, bits_error
 from lplab.figures.clip_steps import clip_steps
 from lplab.figures.clips import clip_error, clip_histogram, level_shares
 from lplab.figures.cluster_scaling import ScalingCurve, scaling
-from lplab.figures.codebook_table import codebook_table
 from lplab.figures.compared_curves import compared_curves
 from lplab.figures.counterexample import counterexample
 from lplab.figures.data_table import DataTable
@@ -26,7 +24,6 @@ from lplab.figures.domain_gaps import domain_gaps
 from lplab.figures.energy_bars import energy_parts, round_energy
 from lplab.figures.error_curve import error_curve
 from lplab.figures.error_map import error_map
-from lplab.figures.errors import error_histogram
 from lplab.figures.figure_display import show, update
 from lplab.figures.figure_files import export
 from lplab.figures.format_comparison import compare
@@ -57,7 +54,6 @@ from lplab.figures.roofline import Roof, roofline
 from lplab.figures.running_sum import chunk_error, running_sum
 from lplab.figures.scale_rules import scale_rules
 from lplab.figures.scales import delayed_ranges
-from lplab.figures.scatter import quantized_scatter
 from lplab.figures.sent_and_kept import SentHistory, sent_and_kept
 from lplab.figures.shares import shares
 from lplab.figures.sharing_errors import sharing_errors
@@ -88,7 +84,6 @@ __all__ = [
     "TensorRow",
     "TensorStatistics",
     "adacomp_bins",
-    "bin_step",
     "bits_error",
     "branched_losses",
     "bucket_times",
@@ -97,7 +92,6 @@ __all__ = [
     "clip_error",
     "clip_histogram",
     "clip_steps",
-    "codebook_table",
     "compare",
     "compared_curves",
     "corrections",
@@ -108,7 +102,6 @@ __all__ = [
     "energy_parts",
     "error_curve",
     "error_curve_data",
-    "error_histogram",
     "error_map",
     "export",
     "gradient_gains",
@@ -132,7 +125,6 @@ __all__ = [
     "number_line_data",
     "phases",
     "published_runs",
-    "quantized_scatter",
     "range_map",
     "range_precision",
     "recipe_field",

@@ -58,15 +58,24 @@ def decade_ticks(low: float, high: float, label: Callable[[float], str]) -> dict
     return ticks(decades, [label(10.0**decade) for decade in decades])
 
 
-def amount_ticks(high: float, label: Callable[[float], str], most: int = 5) -> dict[str, Any]:
+def amount_ticks(high: float, label: Callable[[float], str], most: int = 5, *, beyond: bool = False) -> dict[str, Any]:
     """Ticks of an axis from 0, at most ``most`` steps of 1, 2 or 5 times a power of ten, with a label of each amount.
+
+    Args:
+        high: the largest amount, above 0.
+        label: makes the words of an amount.
+        most: steps.
+        beyond: whether the last tick is the first at or above ``high``, not the last at or below it.
 
     >>> amount_ticks(338.0, "{:g} J".format)["ticktext"].tolist()
     ['0 J', '100 J', '200 J', '300 J']
+    >>> amount_ticks(55.0, "{:g}".format, beyond=True)["ticktext"].tolist()
+    ['0', '20', '40', '60']
     """
     power = 10.0 ** math.floor(math.log10(high / most))
     step = next(power * factor for factor in (1, 2, 5, 10) if high <= most * power * factor)
-    amounts = step * np.arange(math.floor(high / step) + 1)
+    last = math.ceil(high / step) if beyond else math.floor(high / step)
+    amounts = step * np.arange(last + 1)
     return ticks(amounts, map(label, amounts.tolist()))
 
 

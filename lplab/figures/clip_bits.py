@@ -82,9 +82,8 @@ def bits_error(
         "yaxis": error_axis(*limits),
         "shapes": [shapes.upright(at[0], xref="x")],
     }
-    entries = [
-        entry(trace) for trace in data[: len(rules)]
-    ]  # by the symbols, which mark the rules on other panels, too
+    # By the symbols, which mark the rules on other panels, too.
+    entries = [entry(trace) for trace in data[: len(rules)]]
     each = "; ".join(f"{r.name} " + ", ".join(share(float(e)) for e in r.errors) for r in rules)
     return style.apply_style(
         style.figure(data, layout),

@@ -57,7 +57,7 @@ def clip_steps(
         "shapes": [_level(best), _level(largest)],
     }
     return style.apply_style(
-        style.figure([*lines, _ends(best, largest, steps)], layout),
+        style.figure([*lines, _ends(best, largest, steps, below=0.02 * top)], layout),
         alt=f"The clip over the steps of a training. {text}. The clip with the least error is "
         f"{number_text.number(best, digits=3)}, the largest element {number_text.number(largest, digits=3)}.",
         title=text,
@@ -72,9 +72,9 @@ def _line(name: str, values: Sequence[float], colour: str, dash: str, width: flo
     return traces.line(name, x, y, traces.stroke(colour, width, dash), "{name}<br>step  %{x}<br>α     %{y:.4g}")
 
 
-def _ends(best: float, largest: float, steps: int) -> dict[str, Any]:
+def _ends(best: float, largest: float, steps: int, below: float) -> dict[str, Any]:
     """The names of the two levels: that of the best clip at the left, as curves end there at the right."""
-    x, y = np.array([0.01 * steps, steps], np.float64), np.array([best, largest])
+    x, y = np.array([0.01 * steps, steps], np.float64), np.array([best, largest]) - below
     return traces.words("levels", x, y, ["least error", "max x"], np.array(["bottom right", "bottom left"]))
 
 

@@ -73,7 +73,7 @@ def clip_histogram(
         "shapes": [shapes.upright(clip, xref="x"), shapes.region(min(clip, end), end, style.LOST_RANGE)],
     }
     within, beyond_it, levels_there, _ = data
-    entries = [entry(within, "within"), entry(beyond_it, "clipped"), entry(levels_there, sign="│")]
+    entries = [entry(within, "within"), entry(beyond_it, "clipped, in the orange zone"), entry(levels_there, sign="│")]
     remaining = f"    {number_text.percent(zeros)} are zero: no bar" if zeros else ""
     return style.apply_style(
         style.figure(data, layout),
@@ -101,6 +101,7 @@ def clip_error(
     rules: Sequence[ClipRule] = (),
     *,
     limits: tuple[float, float] | None = None,
+    linear: bool = False,
     title: str = "",
     height: int = 260,
 ) -> go.Figure:
@@ -109,7 +110,8 @@ def clip_error(
     Args:
         x, clip, levels: as for :func:`clip_histogram`.
         rules: their clips are marked on the curve, at most five.
-        limits: ends of the axis of errors; by default :func:`error_range`.
+        limits: ends of the logarithmic axis of errors; by default :func:`error_range`.
+        linear: whether the axis of errors is linear and fits the number of levels: the least error is seen there.
         title: the point that it makes; by default the error at the clip and the least one.
         height: in pixels.
 
@@ -129,7 +131,7 @@ def clip_error(
     )
     lines = []
     for name, values, colour, dash, width in curves:
-        y = np.where(values / power >= low, values / power, np.nan)
+        y = values / power if linear else np.where(values / power >= low, values / power, np.nan)
         look = traces.stroke(colour, width, dash)
         lines.append(traces.line(name, at, y, look, "{name}<br>α      %{x:.4g}<br>error  %{y:.3%}"))
     clips = np.array([rule.clip for rule in rules])
@@ -139,25 +141,31 @@ def clip_error(
         "yaxis": error_axis(low, high),
         "shapes": [shapes.upright(clip, xref="x")],
     }
+    if linear:
+        top = 1.15 * max(float(result.total[-1]), 4 * float(x.errors(best, levels).total[0])) / power or 1.0
+        layout["yaxis"] = axes.axis(0, top, "error (share of the power)", tickformat=".3~%", nticks=6)
+        marks = np.where(marks <= top, marks, np.nan)
     total, rounding, clipping = lines
     each = ", ".join(
         f"{r.name} α = {number_text.number(r.clip, digits=3)}, {share(float(e))}"
         for r, e in zip(rules, marks, strict=True)
     )
     return style.apply_style(
-        style.figure([*lines, _rule_marks(rules, clips, np.maximum(marks, low))], layout),
+        style.figure([*lines, _rule_marks(rules, clips, marks if linear else np.maximum(marks, low))], layout),
         alt=f"Squared error against the clip, as a share of the tensor's power: {share(here)} at "
         f"{number_text.number(clip, digits=3)}, least {share(least)} at {number_text.number(best, digits=3)}"
         f"{'; ' + each if each else ''}.",
         title=text,
-        subtitle=legend(entry(total, "both"), entry(rounding), entry(clipping)) + _marks_legend(rules),
+        subtitle=legend(entry(total, "both"), entry(rounding), entry(clipping)) + _marks_legend(rules, linear),
         height=height,
     )
 
 
-def _marks_legend(rules: Sequence[ClipRule]) -> str:
-    """What the marks on the curve are; the panel of :func:`~lplab.figures.clip_bits.bits_error` names each symbol."""
+def _marks_legend(rules: Sequence[ClipRule], named: bool) -> str:
+    """What the marks on the curve are; stacked, the panel of :func:`~lplab.figures.clip_bits.bits_error` names them."""
     signs = [f"<span style='color:{c}'>{SIGNS[symbol]}</span>" for c, _, symbol in STYLES[: len(rules)]]
+    if named:
+        return "".join(f"    {sign} {rule.name}" for sign, rule in zip(signs, rules, strict=True))
     return f"    {''.join(signs)} the rules, named below" if rules else ""
 
 

@@ -7,17 +7,13 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.figures import style
-from lplab.figures.captions import specials_text
 from lplab.figures.grid import LISTED_BITS, element_of, neighbours
-from lplab.figures.statistics import as_format, name_of
+from lplab.figures.statistics import as_format
 
 LIMIT = 256  # codes listed one by one; wider formats show their landmarks
 _DECIMALS = 15  # characters of a value in its column
-HEADER = ("code", "bits", "value", "kind", "step")
 
 
 def codebook_table_data(fmt: Any, limit: int = LIMIT) -> np.ndarray:
@@ -111,54 +107,3 @@ def kind(value: float, fmt: Any) -> str:
     if value == 0:
         return "zero"
     return "normal" if abs(value) >= fmt.smallest_normal else "subnormal"
-
-
-def codebook_table(fmt: Any, *, limit: int = LIMIT, height: int = 400) -> go.Figure:
-    """A table of all codes, or of the landmarks if there are more than ``limit``; it scrolls.
-
-    Args:
-        fmt: a format or its name; of a block format its element.
-        limit: codes listed one by one.
-        height: in pixels.
-
-    >>> codebook_table("e4m3fn").layout.meta["title"]
-    'e4m3fn: 256 codes, 253 numbers'
-    """
-    fmt = as_format(fmt)
-    element = element_of(fmt)
-    cells = codebook_table_data(fmt, limit)
-    rows = cells.shape[1]
-    stripes = np.where(np.arange(rows) % 2, "rgba(127,127,127,.10)", "rgba(127,127,127,0)")
-    fig = go.Figure(
-        go.Table(
-            columnwidth=np.array([0.8, 1.6, 1.5, 1.2, 0.9]),
-            header={
-                "values": np.array([f"<b>{title}</b>" for title in HEADER], dtype=str),
-                "align": "left",
-                "height": 28,
-                "fill": {"color": "rgba(127,127,127,.20)"},
-                "line": {"width": 0},
-                "font": {"size": style.TICK, "color": style.INK},
-            },
-            cells={
-                "values": cells,
-                "align": "left",
-                "height": 24,
-                "fill": {"color": [stripes]},
-                "line": {"width": 0},
-                "font": {"size": style.TICK, "family": style.MONO, "color": style.INK},
-            },
-        )
-    )
-    count = f"{2**element.bits:,}" if element.bits <= 20 else number_text.power(element.bits)
-    listed = len(element.values) if element.bits <= LISTED_BITS else None
-    title = f"{name_of(fmt)}: {count} codes" + (f", {listed:,} numbers" if listed else "")
-    what = "all of them" if rows == 2**element.bits else f"{rows} landmarks"
-    alt = (
-        f"Table of the codes of {name_of(fmt)}, {what}: code, bits, value, kind and step; from "
-        f"{number_text.number(element.lowest, plain=True)} to {number_text.number(element.max, plain=True)}, "
-        "smallest positive "
-        f"value {number_text.number(element.smallest_subnormal, plain=True)}, {specials_text(fmt)}."
-    )
-    subtitle = "" if rows == 2**element.bits else f"{rows} landmarks"
-    return style.apply_style(fig, alt=alt, title=title, subtitle=subtitle, height=height, l=8, r=8, b=8)

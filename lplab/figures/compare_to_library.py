@@ -52,3 +52,15 @@ def agreement(same: np.ndarray, what: str = "", who: str = "yours") -> str:
     ('yours agrees at 2 of 3', 'yours agrees at 1 of 1 points')
     """
     return f"{who} agrees at {same.sum()} of {len(same)}" + (f" {what}" if what else "")
+
+
+def where_different(own: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """A line of somebody's results where they differ, and one point before and behind; NaN elsewhere.
+
+    A line that equals the library's would hide what lies below it.
+
+    >>> where_different(np.array([1.0, 2.0, 3.0, 4.0]), np.array([9.0, 2.0, 3.0, 4.0]))
+    array([ 1.,  2., nan, nan])
+    """
+    differs = np.concatenate([[False], own != right, [False]])
+    return np.where(differs[:-2] | differs[1:-1] | differs[2:], own, np.nan)

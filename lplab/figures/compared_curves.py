@@ -69,7 +69,7 @@ def compared_curves(
     same = np.isclose(every, np.concatenate(list(values.values())), rtol=tolerance, atol=0)
     there = np.isfinite(every)
     many_x, many_texts = np.tile(x, len(values)), np.tile(texts, len(values))
-    ring, cross = traces.marker("circle-open", 14, style.VERMILION, 2), traces.marker("x", 10, style.VERMILION, 2)
+    ring, cross = traces.marker("circle-open", 14, style.PINK, 2), traces.marker("x", 10, style.PINK, 2)
     drawn = every[there].clip(low, high)
     beside = compare_to_library(many_x[there], drawn, same[there], ring, cross, _HOVER, text=many_texts[there])
     text = f"{name}: {what}" + (f", {agreement(same)}" if own else "")

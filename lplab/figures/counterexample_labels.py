@@ -120,7 +120,7 @@ def labels_of(fmt: Any, around: Neighbourhood | None) -> tuple[np.ndarray, np.nd
 
 
 def _apart(wanted: list[tuple[float, str]], view: tuple[float, float]) -> list[tuple[float, str]]:
-    """Those labels, from the first on, that have room beside the ones before."""
+    """The labels, from the first on, that have room beside the ones before."""
     chosen: list[tuple[float, str, float]] = []
     for value, text in wanted:
         half = (0.5 * _LETTER * max(map(len, text.split("<br>"))) + 3) / _PLOT * (view[1] - view[0])

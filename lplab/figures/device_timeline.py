@@ -28,13 +28,18 @@ STYLES: dict[str, tuple[str, str, str]] = {  # of a kind of event: colour, patte
     "update": (style.GREY, "", "█"),
     "idle": (style.VERMILION, "/", "▒"),
 }
-_LANE, _AROUND = 34, 128  # pixels of a lane; of everything above and below the plot
+_AROUND = 128  # pixels of everything above and below the plot
 _ROOM = 0.075  # share of the axis that a word needs
 OUTLINED = 40  # bars of a kind that have an edge; more would be all edges
 
 
 def device_timeline(
-    simulation: Simulation, devices: int = 2, *, detail: str = "buckets", until_seconds: float | None = None
+    simulation: Simulation,
+    devices: int = 2,
+    *,
+    detail: str = "buckets",
+    until_seconds: float | None = None,
+    lane: int = 34,
 ) -> go.Figure:
     """One simulated step on a time axis: a lane for each device's computing, and one for the network.
 
@@ -46,6 +51,7 @@ def device_timeline(
         devices: how many to show; with stragglers the last one is the slowest.
         detail: "buckets", the passes in pieces as they are sent, or "layers".
         until_seconds: end of the time axis; by default the next round number after the step.
+        lane: height of a lane, in pixels.
 
     Raises:
         ValueError: another detail, or no devices.
@@ -71,7 +77,7 @@ def device_timeline(
         alt=_text(simulation),
         title=_title(simulation),
         subtitle=legend(*((STYLES[kind][0], STYLES[kind][2], kind) for kind in present)),
-        height=_AROUND + _LANE * max(len(lanes), 3),
+        height=_AROUND + lane * max(len(lanes), 3),
         l=76,
     )
 

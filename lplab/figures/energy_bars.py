@@ -116,7 +116,7 @@ def _stack(
         alt=f"Stacked bars, {what}. {each}. {text}.",
         title=text,
         subtitle=legend(*map(entry, bars), *compared_with),
-        height=height or 130 + 44 * len(rows),
+        height=height or 124 + 54 * len(rows),
         l=min(190, 30 + 8 * max(map(len, rows))),
         t=66,
     )

@@ -127,7 +127,10 @@ def _cells(x: np.ndarray, q: np.ndarray, clipped: np.ndarray, rows: str, columns
 
 
 def _edges(shape: tuple[int, ...], tile: tuple[int, int]) -> list[dict[str, Any]]:
-    """Dark lines with a bright halo between the blocks; none in a direction in which a block is one number wide."""
+    """Dark lines with a bright halo between the blocks; none in a direction in which a block is one number wide.
+
+    Where that leaves no line, one block in the middle has a frame.
+    """
     down, right = (
         np.arange(size, length, size) - 0.5 if size > 1 and length / size <= MAX_EDGES else np.empty(0)
         for size, length in zip(tile, shape, strict=True)
@@ -135,6 +138,13 @@ def _edges(shape: tuple[int, ...], tile: tuple[int, int]) -> list[dict[str, Any]
     across, along = np.full(len(down), -0.5), np.full(len(right), -0.5)
     x = np.concatenate([traces.segments(across, across + shape[1]), traces.segments(right, right), [np.nan]])
     y = np.concatenate([traces.segments(down, down), traces.segments(along, along + shape[0]), [np.nan]])
+    if not len(down) + len(right) and (tile[0] < shape[0] or tile[1] < shape[1]):
+        (top, bottom), (left, end) = (
+            (first - 0.5, min(first + size, length) - 0.5)
+            for size, length in zip(tile, shape, strict=True)
+            for first in (length // size // 2 * size,)
+        )
+        x, y = np.array([left, end, end, left, left]), np.array([top, top, bottom, bottom, top])
     looks = {"halo of the edges": traces.stroke(_HALO, 4), "edges of the blocks": traces.stroke(_EDGE, 2)}
     return [traces.line(name, x, y, look) for name, look in looks.items()]
 

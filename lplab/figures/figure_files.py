@@ -103,11 +103,7 @@ def _described_png(image: bytes, alt: str) -> bytes:
 
 
 def _table(fig: go.Figure) -> Iterator[list[Any]]:
-    """The data of the visible traces, one line a point; of a table its rows."""
-    if fig.data and fig.data[0].type == "table":
-        yield [str(v).removeprefix("<b>").removesuffix("</b>") for v in fig.data[0].header["values"]]
-        yield from (list(row) for row in zip(*fig.data[0].cells["values"], strict=True))
-        return
+    """The data of the visible traces, one line a point."""
     deep = any("z" in trace for trace in fig.data)
     yield ["trace", "name", "x", "y", *(["z"] if deep else [])]
     for i, trace in enumerate(fig.data):

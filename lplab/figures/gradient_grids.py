@@ -26,7 +26,7 @@ _HEADS = -1.1  # where the heads of the table stand, in rows
 
 
 def gradient_grids(
-    scaled: Any, effects: Mapping[str, GridEffect], grid: str = "radix2", *, title: str = "", height: int = 560
+    scaled: Any, effects: Mapping[str, GridEffect], grid: str = "radix2", *, title: str = "", height: int = 530
 ) -> go.Figure:
     """Histogram of log2|s·g| above one row for each grid, with the share zeroed, the bias and the error of each.
 

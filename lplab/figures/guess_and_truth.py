@@ -69,13 +69,12 @@ def _marks(guess: float, truth: float, unit: str, height: int) -> go.Figure:
     }
     lanes = dict(zip(sorted(places, key=lambda name: places[name]), _LANES, strict=True))  # so no stem crosses words
     stems = {name: places[name] for name, v in (("you", guess), ("it is", truth)) if math.isfinite(v)}
-    fig = style.figure(
-        data=[_distance(places, guess, truth), _stems(stems, lanes), _signs(places, lanes, texts, (low, high))],
-        layout={
-            "xaxis": _axis(low, high, log, scale, largest) | {"visible": math.isfinite(guess) or math.isfinite(truth)},
-            "yaxis": {"range": [0, _TOP], "visible": False},
-        },
-    )
+    axis = _axis(low, high, log, scale, min(guess, truth), largest)
+    view = tuple(axis["range"])
+    layout = {"xaxis": axis, "yaxis": {"range": [0, _TOP], "visible": False}} | _line(axis)
+    layout["xaxis"] |= {"visible": math.isfinite(guess) or math.isfinite(truth)}
+    data = [_distance(places, guess, truth), _stems(stems, lanes), _signs(places, lanes, texts, view)]
+    fig = style.figure(data, layout)
     return _finished(fig, _alt(guess, truth, unit, log), height, bottom=28)
 
 
@@ -119,7 +118,7 @@ def _edged(text: str, value: float) -> str:
     return f"{text} →" if value == math.inf else f"← {text}" if value == -math.inf else text
 
 
-def _axis(low: float, high: float, log: bool, scale: float, largest: float) -> dict[str, Any]:
+def _axis(low: float, high: float, log: bool, scale: float, smallest: float, largest: float) -> dict[str, Any]:
     axis: dict[str, Any] = {
         "range": [low, high],
         "nticks": 8,
@@ -128,14 +127,30 @@ def _axis(low: float, high: float, log: bool, scale: float, largest: float) -> d
         "separatethousands": True,
     }
     if log:
-        positions, _ = axes.power_ticks(low, math.log2(largest), 6)  # none in the room for words
-        labels = [_doubling(k) for k in positions.tolist()]
-        axis |= axes.ticks(positions, labels)
+        positions = _around(math.log2(smallest), math.log2(largest))
+        axis |= {"range": [min(low, positions[0]), high]}
+        axis |= axes.ticks(positions, [_doubling(k) for k in positions.tolist()])
     elif scale != 1:
         axis |= axes.ticks(np.zeros(1), ["0"])
-    elif low == 0 and largest > 0:  # the room for words behind it has none: no "140 %" for a share
-        axis |= axes.amount_ticks(largest, _text)
+    elif low == 0 and largest > 0:
+        axis |= axes.amount_ticks(largest, _text, beyond=True)
     return axis
+
+
+def _around(low: float, high: float) -> np.ndarray:
+    """Whole numbers at equal distances, the first at or below the lower end, the last at or above the upper one."""
+    positions, _ = axes.power_ticks(math.floor(low), math.ceil(high), 6)
+    step = positions[1] - positions[0] if len(positions) > 1 else 1
+    return np.arange(math.floor(low / step), math.ceil(high / step) + 1) * step
+
+
+def _line(axis: dict[str, Any]) -> dict[str, Any]:
+    """The line of the axis from its first tick to its last: behind them is room for words, and no number."""
+    if "tickvals" not in axis or len(axis["tickvals"]) < 2:
+        return {}
+    first, last = axis["tickvals"][0], axis["tickvals"][-1]
+    line = {"type": "line", "x0": first, "x1": last, "y0": 0, "y1": 0, "line": {"color": style.GREY, "width": 2}}
+    return {"xaxis": axis | {"showline": False}, "shapes": [line]}
 
 
 def _doubling(k: int) -> str:

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from lplab import number_text
 from lplab.figures import axes, style, traces
+from lplab.figures.compare_to_library import where_different
 from lplab.figures.legend import entry, legend
 
 
@@ -43,7 +44,7 @@ def layer_scales(
     at = _checked(result, own, steps)
     lowest, highest = min(result, key=lambda n: result[n][-1]), max(result, key=lambda n: result[n][-1])
     every = np.concatenate(list(result.values()))
-    apart = {name: _apart(values, result[name]) for name, values in own.items()}
+    apart = {name: where_different(values, result[name]) for name, values in own.items()}
     data = [
         _line("each layer", *_joined(at, result), style.GREY, "solid", 1.0, opacity=0.6),
         _line(highest, at, result[highest], style.BLUE, "solid", 2.2),
@@ -92,19 +93,13 @@ def _exponents(values: Any) -> np.ndarray:
         return np.log2(np.where((x > 0) & np.isfinite(x), x, np.nan))
 
 
-def _apart(own: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Own exponents where they differ, and one step before and behind: equal lines would hide those below."""
-    differs = np.concatenate([[False], own != right, [False]])
-    return np.where(differs[:-2] | differs[1:-1] | differs[2:], own, np.nan)
-
-
 def _joined(steps: np.ndarray, lines: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """All lines as one trace: sixty traces would take a browser twice as long."""
     return traces.joined([steps.astype(np.float64) for _ in lines]), traces.joined(list(lines.values()))
 
 
 def _ends(exponents: np.ndarray) -> tuple[float, float]:
-    """Of an axis with one power of two to spare at each end."""
+    """The ends of an axis with one power of two to spare at each end."""
     return float(np.floor(exponents.min())) - 1, float(np.ceil(exponents.max())) + 1
 
 

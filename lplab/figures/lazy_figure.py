@@ -41,7 +41,7 @@ class LazyFigure:
 
     @cached_property
     def figure(self) -> go.Figure:
-        """The same as a plotly Figure."""
+        """The drawing as a plotly Figure."""
         return _made(self._data, self._layout)
 
     def __getattr__(self, name: str) -> Any:

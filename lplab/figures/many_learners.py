@@ -180,7 +180,7 @@ def _shares(points: LearnerScaling, density: float) -> list[dict[str, Any]]:
 
 
 def _bytes(points: LearnerScaling) -> list[dict[str, Any]]:
-    """From two learners on: one sends nothing."""
+    """Bytes that a learner sends, from two learners on: one alone sends nothing."""
     n = np.asarray(points.learners)
     there = n > 1
     x = np.log2(n[there].astype(np.float64))

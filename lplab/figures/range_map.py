@@ -14,10 +14,11 @@ from lplab.figures.range_outcomes import FILLS, OCTAVES, RangeOutcomes, in_view,
 from lplab.figures.window import Window
 from lplab.recordings.magnitudes import MagnitudeCounts
 
+# Percent of a row's elements in an octave that make the tallest ridge, and its height in rows.
 FULL, TALLEST = (
     25.0,
     1.5,
-)  # percent of a row's elements in an octave that make the tallest ridge, and its height in rows
+)
 SPLIT, LEFT = 0.76, 142  # of the width: where the plot ends, so that two columns of shares fit beside it on a narrow
 # page; pixels to its left. The histogram above keeps them, too
 

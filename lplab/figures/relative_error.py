@@ -83,9 +83,8 @@ def _largest(fmt: Any, edges: np.ndarray, rounding: AnyRounding, probes: int) ->
     below, above = np.where(known, below, x), np.where(known, above, x * (1 + 1e-12))
     tips = _inside(below, above, more=0)
     error = _error(fmt, tips, rounding)
-    inside = tips.reshape(len(edges) - 1, -1) < np.exp2(
-        edges[1:, None]
-    )  # the last probe's step may reach into the next bin
+    # The last probe's step may reach into the next bin.
+    inside = tips.reshape(len(edges) - 1, -1) < np.exp2(edges[1:, None])
     inside[np.diff(edges) < 1] = True  # narrow bins: several may lie in one step and all show its tip
     return np.max(np.where(inside, error.reshape(inside.shape), 0), axis=1), _worst(fmt, tips, error)
 

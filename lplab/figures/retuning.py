@@ -52,9 +52,8 @@ def retuned_errors(
     agree = own == after
     done = int(np.isfinite(before).sum())
     last = done - 1
-    end = (
-        f"float32 {float32:.1f} %" if retrained is None else f"retrained {on[last]:.1f} %"
-    )  # one line has no more room
+    # One line has no more room.
+    end = f"float32 {float32:.1f} %" if retrained is None else f"retrained {on[last]:.1f} %"
     text = f"{labels[last]}: {before[last]:.1f} % wrong, re-tuned {after[last]:.1f} %, {end}" if done else "Nothing yet"
     text += f"; yours agrees in {agree.sum()} of {done}" if yours is not None and done else ""
     y = np.arange(count, dtype=np.float64)

@@ -20,7 +20,7 @@ _ROW = 22  # pixels of a rank
 
 
 def ring_steps(held: Any, *, messages: int) -> go.Figure:
-    """Of how many ranks the numbers are in each part of each rank, step by step: a panel of cells for each.
+    """How many ranks' numbers are in each part of each rank, step by step: a panel of cells for each step.
 
     Args:
         held: int [steps + 1, ranks, parts], before the first and after every step.

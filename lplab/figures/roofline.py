@@ -160,8 +160,8 @@ def _alt(
 
 
 def _layout(best: float) -> dict[str, Any]:
-    """From four decades below the highest roof to a little above it."""
-    low, high = (np.log10(best) + np.array([-4.0, 0.35])).tolist()
+    """From below the depthwise products of an array, which use few of its cells, to a little above the highest roof."""
+    low, high = (np.log10(best) + np.array([-4.7, 0.35])).tolist()
     ticks = axes.decade_ticks(low, high, lambda rate: format_si(rate, "", 1))
     ticks |= {"tickvals": 10.0 ** ticks["tickvals"]}
     left, right = (float(np.log10(end)) for end in SPAN)

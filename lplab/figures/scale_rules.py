@@ -31,7 +31,7 @@ def scale_rules(
         ValueError: no blocks, arrays of different lengths, or a magnitude that is not above 0.
 
     >>> scale_rules([1.0, 7.0], [0.0, -1 / 7], [0.0, 1 / 7]).layout.meta["title"]
-    'The largest number of a block changes by −7.1 % on average rounded down, by +7.1 % rounded up'
+    'On average −7.1 % rounded down, +7.1 % rounded up'
     """
     sizes, each = np.asarray(largest, np.float64), [np.asarray(change, np.float64) for change in (down, up)]
     if sizes.ndim != 1 or not len(sizes) or any(change.shape != sizes.shape for change in each):
@@ -53,9 +53,8 @@ def scale_rules(
         )
     ]
     down_text, up_text = (number_text.signed_percent(float(change.mean()), 2) for change in each)
-    means = f"changes by {down_text} on average rounded down, by {up_text} rounded up"
     mine = f"; yours agrees in {agreed[0]} of {agreed[1]} results" if agreed else ""
-    text = title or f"The largest number of a block {means}{mine}"
+    text = title or f"On average {down_text} rounded down, {up_text} rounded up{mine}"
     worst = ", ".join(
         f"{trace['name']} from {number_text.signed_percent(float(change.min()), 2)} to "
         f"{number_text.signed_percent(float(change.max()), 2)}"

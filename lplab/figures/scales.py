@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab.figures import axes, style, traces
+from lplab.figures.compare_to_library import where_different
 from lplab.figures.legend import entry, legend
 
 
@@ -18,7 +19,7 @@ def delayed_ranges(amax: Any, ends: Any, yours: Any = None, *, what: str = "", h
     Args:
         amax: largest magnitudes, above zero, [steps].
         ends: ends of the range, above zero, [steps]; a step whose amax is larger is clipped.
-        yours: the ends by another function, [steps].
+        yours: the ends by another function, drawn where they differ, [steps].
         what: of which tensor, for the title.
         height: in pixels.
 
@@ -46,7 +47,12 @@ def delayed_ranges(amax: Any, ends: Any, yours: Any = None, *, what: str = "", h
         traces.line("largest magnitude", steps, np.log2(top), traces.stroke(style.GREEN, 1.4, "solid"), hover),
         traces.line("end of the range", steps, np.log2(end), traces.stroke(style.BLUE, 1.8, "solid"), hover),
         traces.line(
-            "end by yours", steps, log_own, traces.stroke(style.VERMILION, 3.0, "dot"), hover, visible=yours is not None
+            "end by yours",
+            steps,
+            where_different(log_own, np.log2(end)),
+            traces.stroke(style.PINK, 2.2, "dot"),
+            hover,
+            visible=yours is not None,
         ),
         traces.points(
             "clipped", steps[clipped], np.log2(top[clipped]), traces.marker("x-thin", 7, style.VERMILION, 1.8), hover
@@ -54,7 +60,8 @@ def delayed_ranges(amax: Any, ends: Any, yours: Any = None, *, what: str = "", h
     ]
     low, high = math.floor(np.log2(min(top.min(), end.min()))) - 1, math.ceil(np.log2(max(top.max(), end.max()))) + 1
     layout = {"xaxis": axes.axis(-1, len(top), "step"), "yaxis": axes.power_axis(low, high, "magnitude")}
-    largest, range_end, own_end, crosses = map(entry, data)
+    largest, range_end, _, crosses = map(entry, data)
+    own_end = entry(data[2], "end by yours, where it differs")
     return style.apply_style(
         style.figure(data, layout),
         alt=f"Largest magnitude and end of the range in {len(top):,} steps. {text}.",

@@ -54,7 +54,7 @@ def sent_and_kept(
     chosen: int = 0,
     at: float | None = None,
     title: str = "",
-    height: int = 480,
+    height: int = 500,
 ) -> go.Figure:
     """What is sent of each layer above, what stays in its residual below, over the steps of a training.
 

@@ -57,7 +57,7 @@ def shares(
     x, texts = np.arange(len(values), dtype=np.float64), np.array(names, dtype=str)
     few = len(names) <= LABELLED
     there, drawn = agree | np.isfinite(own), 100 * np.where(agree, own, own.clip(-0.05, 1.15))
-    ring, cross = traces.marker("circle-open", 13, style.VERMILION, 2), traces.marker("x", 9, style.VERMILION, 2)
+    ring, cross = traces.marker("circle-open", 13, style.PINK, 2), traces.marker("x", 9, style.PINK, 2)
     squares, hover = traces.marker("square", 8, style.BLUE), "%{text}<br>{name}  %{y:.3g} %"
     data = [
         traces.points("library, modelled", x, 100 * values, squares, hover, text=texts),

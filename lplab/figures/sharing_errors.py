@@ -12,8 +12,12 @@ from lplab import number_text
 from lplab.figures import axes, shapes, style, traces
 from lplab.figures.legend import entry, legend
 
-DECIBELS = (0, 50)  # of the axis: it stays where it is, and 8 bits with a scale for 16 numbers reach 46
+DECIBELS = (
+    0,
+    50,
+)  # of the axis, at most: 8 bits with a scale for 16 numbers reach 46; it ends at the next ten above the curves
 _MOST = len(style.SERIES)
+_SIZES = (8, 13, 7, 8)  # of the markers: a point that lies on another is seen in it
 
 
 def sharing_errors(
@@ -50,17 +54,19 @@ def sharing_errors(
     if not 0 <= at < len(names):
         raise ValueError(f"at must be from 0 to {len(names) - 1}, got {at}")
     x = np.arange(len(names), dtype=np.float64)
+    largest = max((float(np.nanmax(values)) for values in lines.values() if np.isfinite(values).any()), default=0.0)
+    top = float(np.clip(10 * np.ceil((largest + 1) / 10), DECIBELS[0] + 10, DECIBELS[1]))
     drawn = [
         traces.curve(
             name,
             x,
             np.clip(values, *DECIBELS),
             traces.stroke(colour, 2, dash),
-            traces.marker(symbol, 8, colour),
+            traces.marker(symbol, size, colour),
             "{name}<br>%{customdata[0]:.1f} dB, %{customdata[1]:.2f} bits a value",
             customdata=np.stack([np.nan_to_num(values), costs[name]], 1),
         )
-        for (name, values), (colour, dash, symbol) in zip(lines.items(), style.SERIES, strict=False)
+        for (name, values), (colour, dash, symbol), size in zip(lines.items(), style.SERIES, _SIZES, strict=False)
     ]
     here = {name: float(values[at]) for name, values in lines.items() if np.isfinite(values[at])}
     texts = [f"{name} {number_text.decibels(value)} with {_bits(costs[name][at])}" for name, value in here.items()]
@@ -69,7 +75,7 @@ def sharing_errors(
             drawn,
             {
                 "xaxis": axes.axis(-0.4, len(names) - 0.6, "numbers that share a scale", **axes.ticks(x, names)),
-                "yaxis": axes.axis(*DECIBELS, "signal to noise (dB)", dtick=10),
+                "yaxis": axes.axis(DECIBELS[0], top, "signal to noise (dB)", dtick=10),
                 "shapes": [shapes.upright(float(at))],
             },
         ),

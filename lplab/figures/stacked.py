@@ -16,7 +16,7 @@ TITLES = "titles"  # the name of the trace that is drawn where the page does not
 TEXTS_ACROSS = "x99"
 POINTER_PASSES = f'.nsewdrag[data-subplot^="{TEXTS_ACROSS}y"] {{ pointer-events: none !important; }}'
 _TITLE, _BETWEEN = 14, 14  # pixels above a title; below a panel whose x axis another one shows
-_PER_FIGURE = ("xaxis", "yaxis", "shapes", "annotations", "template", "title", "meta", "height", "margin", "legend")
+_PER_FIGURE = ("xaxis", "yaxis", "shapes", "annotations", "template", "title", "meta", "height", "margin")
 
 
 def stacked(*groups: Sequence[go.Figure], left: int = 64, right: int = 16) -> go.Figure:
@@ -64,11 +64,11 @@ def stacked(*groups: Sequence[go.Figure], left: int = 64, right: int = 16) -> go
         titles.append(_title(title, floor + panel["height"] - bottom))
         cell, own = (max(floor - bottom, 0.0), floor + panel["height"] - bottom), _name("y", len(panels) + 1 + k)
         notes.append(_written(f"notes {k}", _notes(panel, (ends[0] - cell[0], ends[1] - cell[0])), across, own))
-        layout |= {_axis(own): _hidden((0, cell[1] - cell[0]), across, domain=[cell[0] / plot, cell[1] / plot])}
-        moving = [_axis(_name("y", k)), _axis(own)]
+        layout |= {axis_name(own): _hidden((0, cell[1] - cell[0]), across, domain=[cell[0] / plot, cell[1] / plot])}
+        moving = [axis_name(_name("y", k)), axis_name(own)]
         places.append(title | {"top": height - floor - panel["height"], "room": panel["top"], "axes": moving})
     data += [*notes, _written(TITLES, titles, across, up)]
-    layout |= {_axis(across): _hidden((0, 1), up), _axis(up): _hidden((0, plot), across)}
+    layout |= {axis_name(across): _hidden((0, 1), up), axis_name(up): _hidden((0, plot), across)}
     margin = {"l": left, "r": right, "t": 0, "b": bottom}
     alt = " ".join(p["meta"]["alt"] for p in panels)
     common = style.style_layout(alt=alt, title=panels[0]["meta"]["title"], height=height)
@@ -80,10 +80,10 @@ def _name(letter: str, number: int) -> str:
     return letter if number == 1 else f"{letter}{number}"
 
 
-def _axis(name: str) -> str:
+def axis_name(name: str) -> str:
     """The name of an axis in the layout.
 
-    >>> _axis("y"), _axis("x2")
+    >>> axis_name("y"), axis_name("x2")
     ('yaxis', 'xaxis2')
     """
     return f"{name[0]}axis{name[1:]}"
@@ -117,11 +117,11 @@ def _add(
     """Put a panel into the whole, between the heights ``domain``, which are shares of the plot."""
     x, own = panel["x"], panel["layout"]
     data += [{**trace, "xaxis": x, "yaxis": y} for trace in panel["data"]]
-    layout[_axis(y)] = {**own["yaxis"], "domain": list(domain), "anchor": x, "automargin": False}
+    layout[axis_name(y)] = {**own["yaxis"], "domain": list(domain), "anchor": x, "automargin": False}
     if panel["shows_axis"]:
-        layout[_axis(x)] = {**own["xaxis"], "anchor": y, "automargin": False}
+        layout[axis_name(x)] = {**own["xaxis"], "anchor": y, "automargin": False}
     else:  # the line that its x axis would have drawn
-        layout[_axis(y)] |= {"zeroline": True, "zerolinecolor": style.GREY, "zerolinewidth": 1}
+        layout[axis_name(y)] |= {"zeroline": True, "zerolinecolor": style.GREY, "zerolinewidth": 1}
     for shape in own.get("shapes", ()):
         axes = {"xref": shape["xref"].replace("x", x, 1), "yref": shape["yref"].replace("y", y, 1)}
         layout["shapes"].append({**shape, **axes})

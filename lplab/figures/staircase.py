@@ -21,6 +21,7 @@ def staircase(
     low: float = -1.0,
     high: float = 1.0,
     rounding: str = "nearest_even",
+    rings: Any = (),
 ) -> go.Figure:
     """The results of a rounding over the numbers from ``low`` to ``high``, and those of another one as points.
 
@@ -30,12 +31,13 @@ def staircase(
             format's are crosses, the others dots.
         low, high: the range of inputs shown.
         rounding: of the format, one of ``lplab.formats.ROUNDINGS`` but stochastic.
+        rings: inputs whose results get a ring, such as the ties.
 
     Raises:
         ValueError: ``low`` is not below ``high``, or inputs and results differ in length.
 
     >>> fig = staircase("e2m1", ([0.2, 0.6, 0.75], [0.0, 0.5, 0.5]))
-    >>> [len(trace.x) for trace in fig.data[2:]], fig.layout.meta["title"]
+    >>> [len(trace.x) for trace in fig.data[2:4]], fig.layout.meta["title"]
     ([2, 1], '1 of 3 results differ from e2m1')
     """
     if not low < high:
@@ -51,12 +53,15 @@ def staircase(
     dot, cross = traces.marker("circle", 4, style.BLUE), traces.marker("x", 7, style.VERMILION)
     hover = "x       %{x:.6g}<br>result  %{y:.6g}"
     same, different = compare_to_library(x, results, ~differs, dot, cross, hover, names=("as the format", "different"))
+    at = np.isin(x, np.asarray(rings, np.float64))
+    ring = traces.points("yours, a tie", x[at], results[at], traces.marker("circle-open", 10, style.BLUE, 1.6), hover)
     layout = {"xaxis": axes.axis(low, high, "x"), "yaxis": axes.axis(low, high, "result")}
     entries = [entry(stairs), entry(unchanged)]
     entries += [entry(same, "yours"), entry(different, DIFFERENT, "✕")] if len(x) else []
+    entries += [entry(ring)] if at.any() else []
     title, alt = _words(fmt, len(x), int(differs.sum()), low, high, rounding)
     return style.apply_style(
-        style.figure([unchanged, stairs, same, different], layout),
+        style.figure([unchanged, stairs, same, different, ring], layout),
         alt=alt,
         title=title,
         subtitle=legend(*entries),

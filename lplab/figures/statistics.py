@@ -35,9 +35,6 @@ class TensorStatistics:
         overflowed: how many finite elements become infinity or NaN; they are left out of the numbers below.
         sqnr_db: 10·log10(Σx² / Σ(q − x)²); infinite without error, NaN without signal.
         bias: mean of q − x.
-        relative_bias: Σ(|q| − |x|) / Σ|x|: negative when magnitudes shrink.
-        rms_error: root of the mean of (q − x)².
-        max_error: the largest |q − x|.
         smallest: the smallest magnitude that is not zero (NaN without any).
         largest: the largest finite magnitude (NaN without any).
     """
@@ -55,9 +52,6 @@ class TensorStatistics:
     overflowed: int
     sqnr_db: float
     bias: float
-    relative_bias: float
-    rms_error: float
-    max_error: float
     smallest: float
     largest: float
 
@@ -110,7 +104,7 @@ def statistics_of(result: Quantized, fmt: Any, rounding: AnyRounding) -> TensorS
     stays = np.isfinite(result.q)
     x, q = result.x[stays], result.q[stays]
     error, size = q - x, np.abs(result.x)
-    signal, noise, total = float(np.square(x).sum()), float(np.square(error).sum()), float(np.abs(x).sum())
+    signal, noise = float(np.square(x).sum()), float(np.square(error).sum())
     return TensorStatistics(
         format=name_of(fmt),
         rounding=rounding_text(rounding),
@@ -125,9 +119,6 @@ def statistics_of(result: Quantized, fmt: Any, rounding: AnyRounding) -> TensorS
         overflowed=int(n - stays.sum()),
         sqnr_db=_decibels(signal, noise),
         bias=float(error.mean()) if len(x) else math.nan,
-        relative_bias=float((np.abs(q) - np.abs(x)).sum() / total) if total else math.nan,
-        rms_error=math.sqrt(noise / len(x)) if len(x) else math.nan,
-        max_error=float(np.abs(error).max()) if len(x) else math.nan,
         smallest=float(size[size > 0].min()) if size.any() else math.nan,
         largest=float(size.max()) if n else math.nan,
     )

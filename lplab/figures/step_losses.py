@@ -105,9 +105,8 @@ def loss_curves(
         height=height,
         t=50 + 16 * max(1, -(-len(_all(curves, reference)) // _ENTRIES)),  # for the legend at its longest
     )
-    style.as_plain_dicts(fig)[1]["title"]["y"] = (
-        1 - 28 / height
-    )  # where it is with a legend, whether there is one or not
+    # Where it is with a legend, whether there is one or not.
+    style.as_plain_dicts(fig)[1]["title"]["y"] = 1 - 28 / height
     return fig
 
 

@@ -110,18 +110,6 @@ TEMPLATE: dict[str, Any] = {
         },
         "xaxis": _AXIS,
         "yaxis": _AXIS,
-        "legend": {
-            "orientation": "h",
-            "x": 0,
-            "xanchor": "left",
-            "yref": "container",  # below the title; a second row on narrow screens grows into the room left for it
-            "yanchor": "top",
-            "font": {"size": TICK},
-            "entrywidth": 104,
-            "traceorder": "normal",
-            "itemclick": False,
-            "itemdoubleclick": False,
-        },
         "hoverlabel": {
             "font": {"family": MONO, "size": TICK, "color": "#F2F2F2"},
             "bgcolor": "#262626",
@@ -138,7 +126,7 @@ TEMPLATE: dict[str, Any] = {
 
 
 def apply_style(
-    fig: go.Figure, *, alt: str, title: str, subtitle: str = "", height: int = 320, legend: bool = False, **margin: int
+    fig: go.Figure, *, alt: str, title: str, subtitle: str = "", height: int = 320, **margin: int
 ) -> go.Figure:
     """Apply the house style to a figure, in place, and return it. Every figure of lplab passes through here.
 
@@ -149,19 +137,16 @@ def apply_style(
         title: the point that the figure makes, short (a narrow screen does not wrap it).
         subtitle: a smaller second line: what was counted, or the legend (:func:`lplab.figures.legend.legend`).
         height: in pixels, 260 to 400 unless the figure has many rows.
-        legend: whether room for a horizontal legend is needed above the plot.
         margin: l, r, t or b in pixels, where a figure needs others.
 
     >>> fig = apply_style(go.Figure(), alt="An empty figure, for the example.", title="Nothing yet")
     >>> fig.layout.meta["alt"], fig.layout.height
     ('An empty figure, for the example.', 320)
     """
-    _, layout = as_plain_dicts(
-        fig
-    )  # plotly's own update_layout takes thirty times as long, most of it for copies of the template
-    for name, value in style_layout(
-        alt=alt, title=title, subtitle=subtitle, height=height, legend=legend, margin=margin
-    ).items():
+    # Plotly's own update_layout takes thirty times as long, most of it for copies of the template.
+    _, layout = as_plain_dicts(fig)
+    styled = style_layout(alt=alt, title=title, subtitle=subtitle, height=height, margin=margin)
+    for name, value in styled.items():
         merge = isinstance(value, dict) and name != "template"
         layout[name] = {**layout.get(name, {}), **value} if merge else value
     return fig
@@ -173,13 +158,12 @@ def style_layout(
     title: str,
     subtitle: str = "",
     height: int = 320,
-    legend: bool = False,
     margin: dict[str, int] | None = None,
 ) -> dict[str, Any]:
     """The part of a layout that :func:`apply_style` adds: the house style, the title, the alt text, the measures.
 
     >>> sorted(style_layout(alt="Nothing.", title="Nothing"))
-    ['height', 'legend', 'margin', 'meta', 'showlegend', 'template', 'title']
+    ['height', 'margin', 'meta', 'showlegend', 'template', 'title']
     """
     if not alt.strip().endswith("."):
         raise ValueError(f"alt text must be one or two full sentences, got {alt!r}")
@@ -191,9 +175,8 @@ def style_layout(
         },
         "meta": {"alt": alt, "title": title, "subtitle": subtitle},
         "height": height,
-        "showlegend": legend,
-        "legend": {"y": 1 - (38 + 16 * bool(subtitle)) / height},
-        "margin": {"l": 64, "r": 16, "t": 48 + 16 * bool(subtitle) + 40 * legend, "b": 48} | (margin or {}),
+        "showlegend": False,
+        "margin": {"l": 64, "r": 16, "t": 48 + 16 * bool(subtitle), "b": 48} | (margin or {}),
     }
 
 
@@ -209,5 +192,4 @@ def themed(fig: go.Figure, theme: str) -> go.Figure:
     if theme != "clear":
         background, ink = THEMES[theme]
         copy.update_layout(paper_bgcolor=background, font_color=ink)
-        copy.update_traces(cells_font_color=ink, header_font_color=ink, selector={"type": "table"})
     return copy

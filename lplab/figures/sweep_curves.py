@@ -70,4 +70,4 @@ def _family(compressor: str) -> int:
     if made is None:
         return 0
     result = traffic(workload("resnet50"), precision("fp32"), made)
-    return 2 if "gather" in result.kinds else 1 if result.compressed else 0
+    return 2 if "all_gather" in result.kinds else 1 if result.compressed else 0

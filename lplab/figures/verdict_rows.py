@@ -104,7 +104,7 @@ class Axis:
 
     @property
     def ends(self) -> tuple[str, str]:
-        """Both ends as text."""
+        """The two ends of a range as text."""
         if self.logarithmic:  # each end has its own digits
             return number(self.low, decimals([self.low])), number(self.high, decimals([self.high]))
         digits = decimals([self.high - self.low, self.high]) if self.low else 0

@@ -105,7 +105,8 @@ class Format(ABC):
                 rounded once. Integer arrays are refused: say ``.astype(np.float32)`` if you mean it, or ``.tolist()``
                 where the integers are to be rounded once. Other numbers (bool, complex, Fraction, Decimal, longdouble)
                 and tensors that are sparse, nested or otherwise not strided are refused, too.
-            rounding: one of ``lplab.formats.ROUNDINGS`` or a :class:`~lplab.formats.Rounding`.
+            rounding: one of ``lplab.formats.ROUNDINGS`` or a :class:`~lplab.formats.Rounding`; "nearest_even" is
+                round_to_nearest_even, the default of IEEE 754.
             seed: for stochastic rounding: an integer or a numpy Generator; None takes fresh entropy. Element i (in C
                 order) gets the same random bits from the same seed on every path, device and thread count.
             out: where the result is written; same kind, shape and dtype as x. May be x itself. Saves the allocation,
@@ -151,7 +152,7 @@ class Format(ABC):
         return coding.encode(self, x, as_rounding(rounding), seed)
 
     def decode(self, codes: Any) -> Any:
-        """The float64 values of codes (numpy or torch integers, a Python int, a list); the inverse of :meth:`encode`.
+        """Dequantize: the float64 values of codes (numpy or torch integers, a Python int, a list) of :meth:`encode`.
 
         Raises:
             TypeError: codes are not integers. ValueError: a code is outside 0 … 2**bits − 1.

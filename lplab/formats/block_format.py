@@ -233,7 +233,7 @@ class BlockFormat:
         )
 
     def decode(self, codes: BlockCodes, *, axis: int = -1) -> Any:
-        """The float64 values of codes; the inverse of :meth:`encode`."""
+        """Dequantize: the float64 values of codes that :meth:`encode` made."""
         return coding.decode_blocks(self.element, self._scale, self.rounding_spec, codes, axis)
 
     @cached_property

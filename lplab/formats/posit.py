@@ -109,7 +109,7 @@ class PositFormat(Format):
         return table_of(values, symmetric=True, cuts=cuts, infinite=infinite, never_zero=True)
 
     def values_of(self, codes: np.ndarray) -> np.ndarray:
-        """See :func:`posit_values`."""
+        """The values of posit codes, as :func:`posit_values` gives them."""
         return posit_values(codes, self.bits, self.exponent_size)
 
     def codes_of(self, values: np.ndarray) -> np.ndarray:

@@ -60,7 +60,7 @@ def round_to_grid(x: np.ndarray, grid: Grid, rounding: Rounding, draws: np.ndarr
 
 
 def keep_nonzero_visible(units: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The same units, but nonzero numbers stay at least ``MIN_FRACTION``: modes such as "up" must see them."""
+    """``units``, but nonzero numbers stay at least ``MIN_FRACTION``: modes such as "up" must see them."""
     return np.where((np.abs(units) < MIN_FRACTION) & (x != 0), np.copysign(units.dtype.type(MIN_FRACTION), x), units)
 
 

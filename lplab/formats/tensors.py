@@ -70,7 +70,7 @@ def straight_through(
 
 
 class TransformedRounding(torch.autograd.Function):
-    """The same under ``torch.func`` and forward-mode differentiation, in the form that these ask for: it is slower."""
+    """Rounding under ``torch.func`` and forward-mode differentiation, in the form that these ask for: it is slower."""
 
     @staticmethod
     def forward(

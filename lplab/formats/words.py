@@ -225,13 +225,13 @@ def with_sign(result, bits, negative_zero):
 
 
 def nearest_in_block(bits, exponent, cut, cap, least, shift, highest, above, smallest, negative_zero):
-    """As :func:`nearest`, on the grid whose numbers are 2 to the power of ``exponent`` as large."""
+    """Round as :func:`nearest`, on the grid whose numbers are 2 to the power of ``exponent`` as large."""
     up = exponent << FRACTION
     return nearest(bits, cut, up + cap, up + least, shift, up + highest, up + above, smallest, negative_zero)
 
 
 def evenly_spaced_in_block(bits, exponent, low, high, huge):
-    """As :func:`evenly_spaced`, on the grid whose numbers are 2 to the power of ``exponent`` as large."""
+    """Round as :func:`evenly_spaced`, on the grid whose numbers are 2 to the power of ``exponent`` as large."""
     up = exponent << FRACTION
     return evenly_spaced(bits, up + low, up + high, up + huge)
 
@@ -240,7 +240,7 @@ def general_in_block(
     bits, draw, exponent, cut, cap, least, shift, inverse, from_integer, parity, highest, lowest, above, below,
     infinity, minus_infinity, smallest, negative_zero, levels,
 ):  # fmt: skip
-    """As :func:`general`, on the grid whose numbers are 2 to the power of ``exponent`` as large; PLAIN grids alone."""
+    """Round as :func:`general`, on a PLAIN grid whose numbers are 2 to the power of ``exponent`` as large."""
     up = exponent << FRACTION
     return general(
         bits, draw, cut, up + cap, up + least, shift, inverse, from_integer, parity, up + highest, up + lowest,
@@ -276,7 +276,7 @@ def multiplied(bits, factor):
 
 
 def visible(result, bits, least):
-    """The same result, but at least the pattern ``least`` where ``bits`` is not zero, if the mode CODE asks for that.
+    """``bits``, but at least the pattern ``least`` where ``bits`` is not zero, if the mode CODE asks for that.
 
     A product or quotient may underflow. Modes that are not named here round zero and what is nearly zero alike.
     """

@@ -3,20 +3,25 @@
 Needs numpy alone. Every number of a table carries its source and a grade; measured, modelled and published numbers are
 told apart. Chips are in :mod:`lplab.hardware.accelerators`, networks to train in :mod:`lplab.hardware.workloads`,
 seconds of a layer in :mod:`lplab.hardware.compute`, of a message in :mod:`lplab.hardware.network`; energy, carbon and
-money in :mod:`lplab.hardware.footprint`.
+money in :mod:`lplab.hardware.footprint`; seconds a token of a language model that writes in :func:`decoding_step`.
 """
 
 from lplab.hardware import accelerators, compute, footprint, network, precisions, workloads
+from lplab.hardware.decoding import LANGUAGE_MODELS, Decoding, LanguageModel, decoding_step
 from lplab.hardware.network import Cluster, Link
 from lplab.hardware.simulation import Simulation, simulate
 from lplab.hardware.sweeps import scaling, sweep
 
 __all__ = [
+    "LANGUAGE_MODELS",
     "Cluster",
+    "Decoding",
+    "LanguageModel",
     "Link",
     "Simulation",
     "accelerators",
     "compute",
+    "decoding_step",
     "footprint",
     "network",
     "precisions",

@@ -28,7 +28,7 @@ from lplab.hardware.workloads.workload import PASSES, checked_batch
 SIXTEEN_BIT_PEAKS = ("fp16", "bf16")
 """Peaks for layers that stay in 16 bits."""
 WIDER = {"int2": ("int4", "int8"), "int4": ("int8",), "fp4": ("fp8",)}
-"""Formats that hold every number of a narrower one; all are held by 16 bits."""
+"""Formats that hold every number of a narrower one, by the name of the narrower one; 16 bits hold all of them."""
 
 
 def peak_ops_per_second(chip: str | Accelerator, peaks: Sequence[str], *, fall_back: bool = False) -> tuple[str, float]:
@@ -53,15 +53,17 @@ def peak_ops_per_second(chip: str | Accelerator, peaks: Sequence[str], *, fall_b
         if peak in chip.peaks:
             return peak, chip.peaks[peak]
     wider = [] if {"fp32", "tf32"} & set(peaks) else [*(w for p in peaks for w in WIDER.get(p, ())), *SIXTEEN_BIT_PEAKS]
-    there = [peak for peak in wider if peak in chip.peaks and fall_back]
-    if there:
-        fastest = max(there, key=chip.peaks.__getitem__)
+    candidates = [peak for peak in wider if peak in chip.peaks and fall_back]
+    if candidates:
+        fastest = max(candidates, key=chip.peaks.__getitem__)
         return fastest, chip.peaks[fastest]
     raise ValueError(f"{chip.label} has no rate for {' or '.join(peaks)} products; it has {', '.join(chip.peaks)}")
 
 
 def roofline(chip: str | Accelerator, peak: str, intensity: Any) -> np.ndarray:
     """Attainable operations per second at an intensity: min(peak, bandwidth · intensity) (Williams 2009).
+
+    Returns float64 of the shape of ``intensity``, which is in operations per byte.
 
     >>> roofline("h100", "bf16", [1, 1000]) / 1e12
     array([  3.35, 989.  ])
@@ -125,9 +127,9 @@ def layer_times(
     names, rates = _rates(workload, chip, bits, fall_back, training)
     passes = np.array([1.0, training, training])[:, None]
     needed = np.stack([np.ones(len(workload)), *workload.gradients]) * passes
-    there = (products.repeats > 0) * passes
+    computed = (products.repeats > 0) * passes
     traffic = _Traffic(workload, bits, checked_batch(batch), fused)
-    nbytes = traffic.products() * there
+    nbytes = traffic.products() * computed
     bandwidth = chip.memory_bytes_per_second or np.inf
     return LayerTimes(
         workload=workload,
@@ -141,7 +143,7 @@ def layer_times(
         compute_seconds=products.flops * passes / (rates * _reached_share(utilization, chip, products, rates)),
         memory_seconds=nbytes / bandwidth,
         elementwise_seconds=traffic.elementwise() * needed / bandwidth,
-        conversion_seconds=traffic.conversions() * there / bandwidth,
+        conversion_seconds=traffic.conversions() * computed / bandwidth,
         update_seconds=traffic.update() * training / bandwidth,
     )
 
@@ -159,13 +161,13 @@ def is_16_bit_layer(workload: Workload, precision: Precision) -> np.ndarray:
 def _rates(
     workload: Workload, chip: Accelerator, bits: Precision, fall_back: bool, training: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Name and operations a second for every pass and layer, [3, layers]."""
+    """The peak of every pass and layer: its name and its operations per second, [3, layers] each."""
     wide = is_16_bit_layer(workload, bits)
     forward = peak_ops_per_second(chip, bits.forward_peaks, fall_back=fall_back)
     backward = peak_ops_per_second(chip, bits.dx_peaks, fall_back=fall_back) if training else forward
     sixteen = peak_ops_per_second(chip, SIXTEEN_BIT_PEAKS) if wide.any() else forward
-    names = np.stack([np.where(wide, sixteen[0], found[0]) for found in (forward, backward, backward)])
-    values = np.stack([np.where(wide, sixteen[1], found[1]) for found in (forward, backward, backward)])
+    names = np.stack([np.where(wide, sixteen[0], peak[0]) for peak in (forward, backward, backward)])
+    values = np.stack([np.where(wide, sixteen[1], peak[1]) for peak in (forward, backward, backward)])
     return names, values
 
 
@@ -202,9 +204,10 @@ class _Traffic:
         self._out = bits.output_bits / 8
 
     def products(self) -> np.ndarray:
-        """Of the products: operands in the recipe's bits, results in those of its outputs."""
+        """Bytes of the products: operands in the recipe's bits, results in those of its outputs."""
         x, y, w = self._inputs, self._outputs, self._matrix
-        half = np.where(self._own, 0.5, 1.0)  # dx of attention needs one of the two factors, and gives the other's
+        # dx of attention needs one of the two factors, and gives the gradient of the other one.
+        half = np.where(self._own, 0.5, 1.0)
         factor = np.where(self._own, half * x * self._a, 0)
         forward = x * self._a + w * self._w * self._steps + y * self._out
         dx = y * self._g + w * self._w * self._steps + factor + half * x * self._out
@@ -212,7 +215,7 @@ class _Traffic:
         return np.stack([forward, dx, dw], -2) * self._has_product
 
     def elementwise(self) -> np.ndarray:
-        """Of layers without a product, and of embedding tables."""
+        """Bytes of layers without a product, and of embedding tables."""
         if self._fused:
             forward = np.where(self._is_embedding, self._inputs + self._outputs, 0)
             back = np.zeros_like(forward)
@@ -220,11 +223,12 @@ class _Traffic:
             forward = self._inputs + self._outputs
             back = self._outputs + 2 * self._inputs  # the gradient, the saved input and the result
         back = np.where(self._is_embedding, 0, back)
-        rows = np.where(self._is_embedding, 2 * self._outputs, 0)  # rows of the table's gradient are read and written
+        # Rows of the gradient of the table are read and written.
+        rows = np.where(self._is_embedding, 2 * self._outputs, 0)
         return np.stack([forward, back, rows], -2) * self._out * ~self._has_product
 
     def conversions(self) -> np.ndarray:
-        """Of the separate pass that reads wide numbers and writes the narrow ones for the products."""
+        """Bytes of the separate pass that reads wide numbers and writes the narrow ones for the products."""
         if self._fused:
             return np.zeros((*self._inputs.shape[:-1], len(PASSES), self._inputs.shape[-1]))
         x, y, w = self._inputs, self._outputs, self._matrix
@@ -236,6 +240,6 @@ class _Traffic:
         return np.stack([weights + activations, gradients, nothing], -2) * self._has_product
 
     def update(self) -> np.ndarray:
-        """Of the update: gradient and weights read, weights written, one number of state read and written."""
+        """Bytes of the update: gradient and weights read, weights written, one number of state read and written."""
         weight = (self._bits.master_bits or self._bits.weight_bits) / 8
         return self._trained * (2 * weight + self._out + 2 * self._bits.optimizer_bits / 8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,14 +25,17 @@ PRODUCT_BYTES = {  # of two operands and a result, as lplab.hardware.matmul_benc
 
 
 def measurement_path() -> Path:
-    """Path of the user's measurement: LPLAB_MACHINE, or machine.json in the user's data folder."""
+    """Path of the user's measurement: LPLAB_MACHINE, or machine.json in the user's data folder, or a temporary one."""
     if place := os.environ.get("LPLAB_MACHINE"):
         return Path(place)
     try:
         import platformdirs  # of the extra "course"
+
+        return platformdirs.user_data_path("lplab", appauthor=False) / "machine.json"
     except ImportError:
         return Path.home() / ".lplab" / "machine.json"
-    return platformdirs.user_data_path("lplab", appauthor=False) / "machine.json"
+    except RuntimeError:  # a user without a home folder, as in some containers
+        return Path(tempfile.gettempdir()) / "lplab" / "machine.json"
 
 
 def bundled_measurement_path() -> Path:

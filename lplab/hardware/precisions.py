@@ -64,11 +64,6 @@ class Precision:
             raise ValueError(f"{self.name}: its products need a rate to run at")
         object.__setattr__(self, "dx_peaks", self.dx_peaks or self.forward_peaks)
 
-    @property
-    def dw_peaks(self) -> tuple[str, ...]:
-        """Peaks of dW's products: those of dx."""
-        return self.dx_peaks
-
 
 _16: dict[str, Any] = {"weight_wire_bits": 16, "gradient_wire_bits": 16}  # what learners send
 _STATE_16: dict[str, Any] = {"master_bits": 16, "optimizer_bits": 16}
@@ -182,7 +177,7 @@ PRECISIONS = MappingProxyType({precision.name: precision for precision in _ALL})
 
 
 def training(name: str | Precision) -> Precision:
-    """As :func:`get`, for a step of training.
+    """The precision that :func:`get` gives, for a step of training.
 
     Raises:
         ValueError: there is none of this name, or it is for inference.

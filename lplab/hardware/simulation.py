@@ -47,12 +47,12 @@ class Simulation:
 
     @property
     def step_seconds(self) -> float:
-        """From one step to the next."""
+        """Seconds from one step to the next."""
         return self.times.total.item()
 
     @property
     def single_seconds(self) -> float:
-        """The same step on one device alone, without communication."""
+        """Seconds of the step on one device alone, without communication."""
         return self.times.single.item()
 
     @property

@@ -34,11 +34,11 @@ class Design:
 
     Attributes:
         workload, chip, precision, compressor: what is trained, on what, and how.
-        bucket_bytes: of gradient that are sent together; 0: each layer by itself; infinity: all together.
+        bucket_bytes: bytes of gradients that are sent together; 0: each layer by itself; infinity: all together.
         sharded: whether each device updates one part of the weights and gathers the others' parts.
         optimizer: a name of ``memory.OPTIMIZERS``.
-        utilization, fused, fall_back: of the chip, see :func:`lplab.hardware.compute.layer_times`.
-        measured_seconds: measured time of forward and backward pass on one device; the model then only distributes it
+        utilization, fused, fall_back: how the chip computes, as for :func:`lplab.hardware.compute.layer_times`.
+        measured_seconds: a measured time of forward and backward pass on one device; the model then only distributes it
             over the layers.
 
     Raises:
@@ -70,23 +70,23 @@ class Design:
 
     @property
     def traffic(self) -> Traffic:
-        """What learners send."""
+        """What learners send to each other in a step, by layer."""
         return traffic(self.workload, self.precision, self.compressor)
 
     @property
     def weight_bytes(self) -> float:
-        """Of all weights as learners send them to each other."""
+        """Bytes of all weights in the format in which learners send them to each other."""
         return self.workload.parameters * self.precision.weight_wire_bits / 8
 
     def sent_bytes(self, devices: Floats) -> np.ndarray:
-        """Bytes that a device sends in a step, on average, with ring algorithms."""
+        """Bytes that a device sends in a step with ring algorithms, on average: float64 of the shape of ``devices``."""
         p = checked_ranks(devices)
         weights = self.weight_bytes * (p - 1) / p if self.sharded else 0.0
         return self.traffic.sent_bytes(p, halved=self.sharded) + weights
 
     @property
     def seconds_per_byte(self) -> float:
-        """Of the chip's memory; 0 where its bandwidth is unknown."""
+        """Seconds in which the chip's memory moves one byte; 0 where its bandwidth is unknown."""
         bandwidth = self.chip.memory_bytes_per_second
         return 0.0 if bandwidth is None else 1 / bandwidth
 
@@ -96,15 +96,16 @@ class StepTimes:
     """The times of one step in seconds: [points] each, or [layers, points], [requests, buckets, points].
 
     Attributes:
-        layer_forward, layer_backward: of each layer on the slowest device; backward with the compressor's work.
-        layer_compress: of that, the compressor's work.
-        bucket: of each layer, in the order of sending: [layers].
-        request_seconds: of each bucket's collectives, one after the other: "all_reduce", "gather", "broadcast".
+        layer_forward: forward pass of each layer on the slowest device: [layers, points].
+        layer_backward: backward pass of each layer on the slowest device, with the compressor's work.
+        layer_compress: the compressor's work in ``layer_backward``.
+        bucket: the number of each layer's bucket, in the order of sending: int [layers].
+        request_seconds: the collectives of each bucket, one after the other: "all_reduce", "all_gather", "broadcast".
         ready_seconds: when each bucket is complete, from the start of the backward pass: [buckets, points].
         exposed: time of the transfers after the end of the backward pass.
-        update: of the weights.
-        weights: gathering of new weights, with sharded optimizers.
-        single: one device alone with the same batch.
+        update: the update of the weights.
+        weights: the gathering of new weights, with sharded optimizers.
+        single: the whole step of one device alone with the same batch.
     """
 
     layer_forward: np.ndarray
@@ -120,26 +121,26 @@ class StepTimes:
 
     @property
     def forward(self) -> np.ndarray:
-        """Forward pass."""
+        """Seconds of the forward pass, float64 [points]."""
         return self.layer_forward.sum(axis=0)
 
     @property
     def backward(self) -> np.ndarray:
-        """Backward pass, with the compressor's work."""
+        """Seconds of the backward pass and of the compressor's work in it, float64 [points]."""
         return self.layer_backward.sum(axis=0)
 
     @property
     def communication(self) -> np.ndarray:
-        """All transfers, hidden or not."""
+        """Seconds of all transfers, hidden behind the backward pass or not, float64 [points]."""
         return self.request_seconds.sum(axis=(0, 1)) + self.weights
 
     @property
     def total(self) -> np.ndarray:
-        """The whole step."""
+        """Seconds of the whole step, float64 [points]."""
         return self.forward + self.backward + self.exposed + self.update + self.weights
 
     def summary(self) -> dict[str, np.ndarray]:
-        """The columns of a table: [points] each."""
+        """The columns of a table of results: seconds by name, float64 [points] each."""
         return {
             "step_seconds": self.total,
             "single_seconds": self.single,
@@ -158,14 +159,15 @@ def step(
     overlap: Floats = 1.0,
     straggler: Floats = 0.0,
 ) -> StepTimes:
-    """The times of a step, for one point or an array of them.
+    """The times of a step in seconds, for one point or an array of points.
 
     Args:
-        design: what is the same for all points.
+        design: the settings that all points share.
         fabric: the network; its links' numbers may be arrays over points.
-        devices, batch: how many, and examples on each; over points.
+        devices: how many devices there are, over points.
+        batch: examples on each device, over points.
         overlap: how fast the network goes while devices compute (see :func:`lplab.hardware.overlap.exposed_seconds`).
-        straggler: by how much the slowest device is slower.
+        straggler: by which share the slowest device is slower: 0.1 is 10 %.
 
     Raises:
         ValueError: no devices, a batch below 1, an overlap outside 0 … 1, a negative straggler.
@@ -178,18 +180,20 @@ def step(
     compress = _compress(design, sent)[:, None] * (p > 1) * slow
     forward, backward = forward * slow, backward * slow + compress
     bucket = buckets(4.0 * _elements(design.workload), design.bucket_bytes)
-    each = np.stack([np.bincount(bucket, weights=column) for column in sent.payload_bytes.T])[:, :, None]
+    payloads = np.stack([np.bincount(bucket, weights=column) for column in sent.payload_bytes.T])[:, :, None]
     names = ["reduce_scatter" if design.sharded and kind == "all_reduce" else kind for kind in sent.kinds]
-    requests = np.stack([_request(fabric, kind, nbytes, p, add) for kind, nbytes in zip(names, each, strict=True)])
+    requests = np.stack([_request(fabric, kind, nbytes, p, add) for kind, nbytes in zip(names, payloads, strict=True)])
     ready = ready_seconds(backward, bucket)
     exposed = exposed_seconds(ready, requests.sum(axis=0), ready[-1], overlap)
     updates = update / (p if design.sharded else np.ones_like(p))
-    weights = fabric.seconds("all_gather", design.weight_bytes, p) if design.sharded else np.zeros_like(p)
+    weights = fabric.seconds("gather_shards", design.weight_bytes, p) if design.sharded else np.zeros_like(p)
     return StepTimes(forward, backward, compress, bucket, requests, ready, exposed, updates, weights, single)
 
 
 def _compute(design: Design, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Forward and backward pass of each layer: float64 [layers, points] both; each batch is computed once. The update.
+    """Seconds of the forward and the backward pass of each layer, float64 [layers, points], and of the update.
+
+    Each batch is computed once.
 
     The table of layers counts one number of optimizer state; more or fewer are more or fewer passes over the memory.
     """
@@ -209,8 +213,8 @@ def _compute(design: Design, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray,
 def _request(fabric: Fabric, kind: str, nbytes: np.ndarray, p: np.ndarray, add: float) -> np.ndarray:
     """Seconds of one collective for each bucket: [buckets, points]; a bucket without bytes sends nothing."""
     seconds = fabric.seconds(kind, nbytes, p, add)
-    if kind == "gather":
-        seconds = seconds + p * nbytes * add * (p > 1)  # the payloads of all devices are summed
+    if kind == "all_gather":
+        seconds = seconds + p * nbytes * add * (p > 1)  # each device adds up the payloads of all
     return np.where(nbytes > 0, seconds, 0.0)
 
 

@@ -14,7 +14,7 @@ COMPUTE, NETWORK = "compute", "network"
 LANES = (COMPUTE, NETWORK)
 """Every device has two lanes: one computes, one sends."""
 KINDS = ("forward", "backward", "compress", "reduce", "gather", "broadcast", "update", "idle")
-_NAMES = {"all_reduce": "reduce", "gather": "gather", "broadcast": "broadcast"}
+_NAMES = {"all_reduce": "reduce", "all_gather": "gather", "broadcast": "broadcast"}
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def timeline(
     Args:
         times: of the step, for a single point.
         layers: names of the layers, in the order of the forward pass.
-        kinds: of each bucket's collectives, in their order: "all_reduce", "gather", "broadcast".
+        kinds: of each bucket's collectives, in their order: "all_reduce", "all_gather", "broadcast".
         devices: how many there are.
         shown: of how many to list the events, 1 or more; of all, if there are fewer.
         straggler: by how much the slowest device is slower.

@@ -30,7 +30,7 @@ class Traffic:
     """The requests of one step, layer by layer.
 
     Attributes:
-        kinds: of each request, "all_reduce", "gather" or "broadcast"; a compressor makes up to two for a layer.
+        kinds: of each request, "all_reduce", "all_gather" or "broadcast"; a compressor makes up to two for a layer.
         payload_bytes: what a device puts into each: float64 [layers, requests].
         state_bytes: state of the compressor, mostly residuals: float64 [layers], on each device.
         compressed: whether a compressor works on the gradient at all.
@@ -48,7 +48,7 @@ class Traffic:
         scattered, not gathered again, as with sharded updates.
         """
         p = checked_ranks(devices)
-        factors = {"all_reduce": (1 if halved else 2) * (p - 1) / p, "gather": p - 1, "broadcast": (p - 1) / p}
+        factors = {"all_reduce": (1 if halved else 2) * (p - 1) / p, "all_gather": p - 1, "broadcast": (p - 1) / p}
         each = self.payload_bytes.sum(axis=0)
         return sum((factors[kind] * nbytes for kind, nbytes in zip(self.kinds, each, strict=True)), np.zeros_like(p))
 
@@ -100,7 +100,7 @@ def traffic(workload: Workload, precision: Precision, compressor: Compressor | N
                 here[request] = here.get(request, 0.0) + layer.count * nbytes
             states[i] += layer.count * state
         requests.append(here)
-    order = ("broadcast", "gather", "all_reduce")  # of the requests that a bucket's layers make at the same time
+    order = ("broadcast", "all_gather", "all_reduce")  # of the requests that a bucket's layers make at the same time
     columns = sorted({request for here in requests for request in here}, key=lambda r: (r[0], order.index(r[1])))
     columns = columns or [(0, "all_reduce")]  # nothing is trained
     payloads = np.array([[here.get(column, 0.0) for column in columns] for here in requests])

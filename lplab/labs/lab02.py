@@ -136,8 +136,8 @@ def trained_now(epochs: int = 10) -> figures.DataTable:
 
 
 def explorer() -> TrainingExplorer:
-    """The stored trainings, opened where both rules learn."""
-    return TrainingExplorer(rules=("stochastic", "nearest_down"), rule="stochastic", fraction_bits=10)
+    """The stored trainings where the prediction asks: 6 fraction bits, rounded to nearest."""
+    return TrainingExplorer(rules=("stochastic", "nearest_down"), rule="nearest_down", fraction_bits=6)
 
 
 def guided_explorer() -> GuidedExplorer:
@@ -164,9 +164,9 @@ def most_bits(state: TrainingState) -> int:
 def _six_bits(state: TrainingState) -> str:
     coin = state.changed(rule="stochastic")
     return (
-        f"With nearest {percent(median('updates_made', state))} of the weights move in a step, and "
-        f"{error_text(median('test_error', state))} of the answers are wrong. Now choose stochastic as the rounding. "
-        f"{percent(median('updates_made', coin))} of the weights move, and only "
+        f"With nearest {percent(median('updates_lost', state))} of the updates are lost, so {percent(median('updates_made', state))} "
+        f"of the weights move in a step, and {error_text(median('test_error', state))} of the answers are wrong. With "
+        f"stochastic {percent(median('updates_lost', coin))} are lost and {percent(median('updates_made', coin))} of the weights move, and only "
         f"{error_text(median('test_error', coin))} are wrong. So few are enough, because they are other weights in "
         "each step."
     )
@@ -206,20 +206,22 @@ def _wide_outputs(state: TrainingState) -> str:
 
 QUESTIONS = (
     GuidedQuestion(
-        "Set *fraction bits* to 6, the format of your guess, and choose *nearest (ties down)* as the rounding. How "
-        "many of the weights move in one step? The line between the two figures tells you. And how many move with "
-        "*stochastic*?",
-        {"fraction_bits": 6, "rule": "nearest_down"},
+        "These are the 6 fraction bits of your guess, with *nearest (ties down)*. Which share of the updates "
+        "is lost there? And which with *stochastic*?",
+        {},
         _six_bits,
         lambda state: (
             median("test_error", state) > 50
             and median("test_error", state.changed(rule="stochastic")) < LEARNED
             and median("updates_made", state) < median("updates_made", state.changed(rule="stochastic")) < 0.05
         ),
+        controls=("rule", "fraction_bits"),
+        figure="losses",
+        guess="%",
     ),
     GuidedQuestion(
-        "Choose *stochastic* and set *fraction bits* to 14. The step is now 256 times finer than with 6 bits, and "
-        "still the training fails. Which curve of the lower figure tells you why?",
+        "Choose *stochastic* and set *fraction bits* to 14. The step is now 256 times finer than with 6 bits,"
+        " and still the training fails. Which curve tells you why?",
         {"fraction_bits": 14, "rule": "stochastic"},
         _too_many_bits,
         lambda state: (
@@ -229,17 +231,24 @@ QUESTIONS = (
             < median("outputs_saturated", state)
             and min(median("test_error", state.changed(rule=rule)) for rule in ("nearest_down", "stochastic")) > 50
         ),
+        controls=("rule", "fraction_bits"),
+        figure="losses",
+        guess=("updates lost", "outputs saturated"),
     ),
     GuidedQuestion(
-        "Choose the arithmetic *20 bits, one format* and *stochastic*. The edge on the right is where the errors jump "
-        "up. Where is it now, and by how many places has it moved?",
+        "Choose the arithmetic *20 bits, one format* and *stochastic*. The edge on the right is where the "
+        "errors jump up. With 16 bits it was at 11. What are the most fraction bits with which the network "
+        "learns now?",
         {"setting": "20 bits", "rule": "stochastic", "fraction_bits": 15},
         _longer_words,
         lambda state: most_bits(state) - most_bits(state.changed(setting=ONE_FORMAT)) == 4 and most_bits(state) == 15,
+        controls=("setting", "rule", "fraction_bits"),
+        figure="errors",
+        guess="fraction bits",
     ),
     GuidedQuestion(
-        "Choose the arithmetic *16 bits, outputs ⟨6, 10⟩*, and 14 fraction bits. Now the layer outputs have a "
-        "format of their own, whatever the weights have. What is left of the edge on the right?",
+        "Choose the arithmetic *16 bits, outputs ⟨6, 10⟩*, and 14 fraction bits. Now the layer outputs have a"
+        " format of their own, whatever the weights have. Which share of the answers is wrong?",
         {"setting": "wide outputs", "rule": "stochastic", "fraction_bits": 14},
         _wide_outputs,
         lambda state: (
@@ -247,6 +256,9 @@ QUESTIONS = (
             and most_bits(state) == 14
             and median("test_error", state) < median("test_error", state.changed(setting=ONE_FORMAT))
         ),
+        controls=("setting", "rule", "fraction_bits"),
+        figure="errors",
+        guess="%",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Lab 03, the range of gradients: its tables, its guided questions, and the three trainings that run live."""
+"""Lab 03, the range of gradients: its tables, its guided questions, and the four trainings that run live."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def lost_scores() -> figures.DataTable:
     [0.031, 0.166, 0.24, 0.262, 0.298]
     """
     steps = (0, 50, 250, 500, LAST_STEP)
-    names = {f"scale {power(-8)}": -8, "no scale": 0, f"scale {power(8)}": 8, f"scale {power(16)}": 16}
+    names = {"256 × smaller": -8, "no scale": 0, f"scale {power(8)}": 8, f"scale {power(16)}": 16}
     columns: dict[str, Sequence[Any]] = {"step": [f"{step:,}" for step in steps]}
     for name, k in names.items():
         columns[name] = [outcomes(SCORES, step, k).lost for step in steps]
@@ -186,23 +186,24 @@ def weights_after(scales: Sequence[float], steps: int = 20) -> list[np.ndarray]:
 
 
 @needing("torch")
-def train_three() -> LiveTrainers:
-    """A button that trains the Transformer three times: in float32, with a dynamic loss scale, with small gradients.
+def train_four() -> LiveTrainers:
+    """A button that trains the Transformer in float32, with a dynamic loss scale, without one, and with small gradients.
 
-    The third run has a constant loss scale of 2⁻⁸, so its gradients are 256 times smaller and nothing scales them up.
+    The last run has a constant loss scale of 2⁻⁸, so its gradients are 256 times smaller and nothing scales them up.
     """
     from lplab.training import recipes, tasks
 
     wanted: dict[str, Any] = {
         "fp32": "fp32",
         "dynamic scale": "fp16_mixed",
+        "no scale": recipes.get("fp16_mixed", loss_scale=1.0),
         "256 × smaller": recipes.get("fp16_mixed", loss_scale=2.0**-8),
     }
     makers: dict[str, Callable[[], Any]] = {
         name: partial(tasks.get("transformer").trainer, recipe) for name, recipe in wanted.items()
     }
     return widgets.live_trainers(
-        makers, steps=LIVE_STEPS, name="Train three", bits=True, unit="bits a character", loss_range=(3.0, 6.5)
+        makers, steps=LIVE_STEPS, name="Train four", bits=True, unit="bits a character", loss_range=(3.0, 6.5)
     )
 
 
@@ -220,8 +221,8 @@ def own_recording() -> widgets.RangeExplorer:
 
 
 def explorer() -> widgets.RangeExplorer:
-    """The explorer as the lab opens it: before the first step of the training."""
-    return widgets.RangeExplorer(step=0)
+    """The explorer as the lab opens it: at the step that its first prediction asks about."""
+    return widgets.RangeExplorer(step=LAST_STEP)
 
 
 def _here(state: RangeState, **changes: Any) -> RangeOutcomes:
@@ -246,65 +247,57 @@ def _overflow_answer(state: RangeState) -> str:
 
 QUESTIONS = (
     GuidedQuestion(
-        "This is the network before its first step. Where do most gradients of the attention scores lie: in the normal "
-        "range, in the subnormal range, or below it?",
+        "This is step 1,000 of your guess: what float16 makes zero lies in the zone *to zero*. Move *step* back to 0, "
+        "before the training. Where do most gradients of the attention scores lie there?",
         {"step": 0},
         lambda state: (
             f"Nearly all, {_shares(state)[1]}, are subnormal. float16 still holds them, but with fewer bits. "
-            f"{_shares(state)[0]} become zero."
+            f"{_shares(state)[0]} become zero, and {_shares(state, step=LAST_STEP)[0]} at the end: in the training the "
+            "histogram gets wider, and its lower end moves out of the window."
         ),
-        lambda state: _here(state).shares[1] > 0.95,
-    ),
-    GuidedQuestion(
-        "Move *step* to 1,000, the end of the recording. Which share becomes zero now?",
-        {"step": LAST_STEP},
         lambda state: (
-            f"{_shares(state)[0]} become zero, and {_shares(state, step=0)[0]} did before the first step. The "
-            "histogram has become wider. Its lower end has moved out of the window."
+            _here(state).shares[1] > 0.95
+            and _here(state, step=LAST_STEP).lost > 5 * _here(state).lost
+            and _octaves(state, step=LAST_STEP) > _octaves(state)
         ),
-        lambda state: _here(state).lost > 5 * _here(state, step=0).lost and _octaves(state) > _octaves(state, step=0),
+        ("step",),
+        "histogram",
+        ("to zero", "subnormal", "normal"),
     ),
     GuidedQuestion(
-        "Stay at step 1,000 and move *loss scale* to 2⁸, which is 256. What does it change?",
+        "Go back to step 1,000, and move *loss scale* to 2⁸, which is 256. Which share still becomes zero?",
         {"step": LAST_STEP, "scale": 8},
         lambda state: (
             f"All bars move eight octaves to the right. {_shares(state)[0]} still become zero, instead of "
             f"{_shares(state, scale=0)[0]}, and nothing overflows."
         ),
         lambda state: _here(state).overflowed == 0 < _here(state).lost < 0.05 < _here(state, scale=0).lost,
+        ("step", "scale"),
+        "histogram",
+        "%",
     ),
     GuidedQuestion(
-        "Move *loss scale* further up, until something in the map overflows. Which layer overflows most?",
+        "The figure has a row for each layer now. Move *loss scale* up, until a number other than 0 appears in the column "
+        "*over*. From which loss scale on does a layer overflow?",
         {"step": LAST_STEP, "scale": 22},
         _overflow_answer,
         lambda state: largest_safe_scale(state) == state.scale - 1,
+        ("step", "scale"),
+        "map",
+        ("2¹⁰", "2¹⁶", "2²²", "2³⁰"),
     ),
     GuidedQuestion(
-        "Now move *loss scale* down to 2⁻⁸. A loss that is a mean over 256 times as many characters has output "
-        "gradients that are 256 times smaller. What happens to them?",
-        {"step": LAST_STEP, "scale": -8},
-        lambda state: f"{_shares(state)[0]} become zero. Hardly any gradient of the attention scores is left.",
-        lambda state: _here(state).lost > 0.95,
-    ),
-    GuidedQuestion(
-        "Set the loss scale back to 1 (2⁰), and choose the format *bf16*. What does it lose? (In names of other formats, "
-        "such as 1-5-2, three numbers count the bits of sign, exponent and mantissa. They come in later labs.)",
+        "Set the loss scale back to 1 (2⁰), and choose the format *bf16*. Which share does it make zero? (In names of other "
+        "formats, such as 1-5-2, three numbers count the bits of sign, exponent and mantissa.)",
         {"step": LAST_STEP, "format": "bf16"},
         lambda state: (
             f"Nothing becomes zero, and {_shares(state)[2]} are normal. bf16 has as many exponent bits as float32, so "
             "it needs no loss scale."
         ),
         lambda state: _here(state).shares[2] == 1,
-    ),
-    GuidedQuestion(
-        "Go back to fp16, leave the loss scale at 1, and choose *weights* instead of output gradients. Attention scores "
-        "have no weights, so the control *layer* goes to all layers. Why does nobody scale the weights?",
-        {"step": LAST_STEP, "role": "weight"},
-        lambda state: (
-            f"None of the {state.magnitudes.total:,} weights becomes zero, and nearly all of them are normal. They "
-            "already lie inside the window."
-        ),
-        lambda state: _here(state).lost == 0 and _here(state).shares[2] > 0.99,
+        ("format", "scale", "step"),
+        "histogram",
+        "%",
     ),
 )
 
@@ -329,9 +322,10 @@ def numbers_of_the_text() -> list[str]:
         before, at = (outcomes(None, step, k).overflowed for k in (scale - 1, scale))
         lines.append(f"step {step:,}: overflow from 2^{scale} on: {before == 0 < at}")
     lost = [outcomes(None, LAST_STEP, fmt=name).lost for name in ("fp8_152", "fp16")]
-    fp16 = F.get("fp16")
+    fp16, scores = F.get("fp16"), recorded("transformer").magnitudes(SCORES, GRADIENTS, LAST_STEP)
     return [
         *lines,
+        f"gradients of the scores that are exactly zero: {percent(scores.zeros / (scores.zeros + scores.total))}",
         f"FP8 1-5-2 loses {lost[0] / lost[1]:.1f} times as many gradients as fp16",
         f"after 1 comes {fp16.quantize(1 + 2**-10):.3f}; 1 + 0.0003 becomes {fp16.quantize(1.0003)}",
     ]

@@ -75,7 +75,7 @@ def four_levels(clip: float | None = None) -> Any:
 
 
 def narrow_levels() -> Any:
-    """The same with the clip of the worked example."""
+    """The levels of two bits with the clip of the worked example."""
     return four_levels(NARROW)
 
 
@@ -193,9 +193,12 @@ def four_bit_rows() -> DataTable:
 # ---- the explorer and its questions ----------------------------------------------------------------------------------
 
 
+HERE: dict[str, Any] = {"tensor": ACTIVATIONS, "bits": 2}
+
+
 def explorer() -> ClipExplorer:
-    """The explorer, away from the prediction: other activations, and three bits."""
-    return ClipExplorer(tensor="activations, layer 1, trained", bits=3)
+    """The explorer where the prediction asks: the activations of layer 3, two bits, and the largest value as clip."""
+    return ClipExplorer(**HERE)
 
 
 def _parts(state: Any) -> tuple[float, float, float]:
@@ -244,7 +247,7 @@ def _cross(state: Any) -> str:
 def _outward(state: Any) -> str:
     few = state.changed(bits=2)
     return (
-        f"With 2 bits the best clip is {_best(few):.3g}, with 8 bits {_best(state):.3g}. This is about the largest "
+        f"Outward: with 2 bits the best clip is {_best(few):.3g}, with 8 bits {_best(state):.3g}. This is about the largest "
         f"number, {explorer().analysis(state).magnitudes.largest:.3g}, and nothing is clipped. With more levels the steps "
         "are small anyway, so a smaller clip gains little, while clipping costs as much as before. At 6 bits the rule "
         f"max |x| has an error of {share(_at_max(state, 6))}, and the best clip of {share(_at_best(state, 6))}. From "
@@ -281,35 +284,47 @@ def _worse(state: Any) -> str:
     )
 
 
-HERE: dict[str, Any] = {"tensor": ACTIVATIONS, "bits": 2}
 QUESTIONS = (
     GuidedQuestion(
-        "Choose the tensor *activations, layer 3, trained* and 2 bits. Pull *clip* from 100 to 38. Which error "
-        "falls, and which one rises?",
+        "These are the activations of your guess, and the clip is the largest of them. Pull *clip* from 100 to 38. Which "
+        "of the two thin curves falls on the way?",
         position={**HERE, "rule": "by hand", "percent": 38},
         answer=_left,
         true=_left_is_true,
+        controls=("percent",),
+        figure="error",
+        guess=("rounding", "clipping"),
     ),
     GuidedQuestion(
-        "Choose the rule *least error*. Is the best clip where the two thin curves cross?",
+        "Pull *clip* to the lowest point of the thick curve. At which α does it lie? Then choose the rule *least error*. "
+        "Is it where the two thin curves cross?",
         position={**HERE, "rule": "least error"},
         answer=_cross,
         true=lambda state: _crossing(state) < _best(state) < 1.2 * _crossing(state),
+        controls=("percent", "rule"),
+        figure="error",
+        guess="= α",
     ),
     GuidedQuestion(
-        "Keep the rule *least error* and go up to 8 bits. Why does the best clip move outward? From how many bits "
-        "on is the rule *max |x|* nearly as good, with less than 15 % more error?",
+        "Keep the rule *least error* and go up to 8 bits; the axis of the errors follows. Which way does the best clip "
+        "move?",
         position={"tensor": ACTIVATIONS, "bits": 8, "rule": "least error"},
         answer=_outward,
         true=_outward_is_true,
+        controls=("bits", "rule"),
+        figure="error",
+        guess=("inward", "nowhere", "outward"),
     ),
     GuidedQuestion(
         "Choose the tensor *weights, attention, trained*, the rule *max |x|* and 2 bits. Weights have both signs, so "
-        "their four levels are −α, −α/3, α/3 and α. The figure shows magnitudes |w| only. How can an error be above "
-        "100 %?",
+        "their four levels are −α, −α/3, α/3 and α; the figure shows magnitudes |w|. The error is above 100 %. Which share "
+        "of the weights lands on the two inner levels?",
         position={"tensor": ATTENTION, "bits": 2, "rule": "max |x|"},
         answer=_worse,
         true=lambda state: _parts(state)[2] > 1 > 0.2 > _parts(state.changed(rule="SAWB"))[2],
+        controls=("tensor", "rule", "bits"),
+        figure="histogram",
+        guess="%",
     ),
 )
 GUIDED = ((explorer, QUESTIONS),)

@@ -22,7 +22,6 @@ from lplab.widgets.explorers.sum_explorer import (
     PRESETS,
     SumState,
     largest_addend,
-    last_finite_sum,
     register_and_true_sums,
 )
 
@@ -229,15 +228,6 @@ def _step(state: SumState) -> float:
     return float(2.0 ** (np.floor(np.log2(_end(state))) - F.get(PRESETS[state.preset][0]).mantissa_bits))
 
 
-def _ones(state: SumState) -> str:
-    end, step = grouped(_end(state)), _step(state)
-    return (
-        f"The sum stops at {end}. From there on, the register goes in steps of {step:g}, so {_end(state) + 1:,.0f} lies "
-        f"exactly in the middle between {end} and {_end(state) + step:,.0f}. A tie goes to the number whose last bit "
-        f"is 0. Here this is {end}, the old sum. The same happens at every further addition."
-    )
-
-
 def _above_two() -> float:
     """The share of the numbers that are larger than 2."""
     return float((numbers() > 2).mean())
@@ -246,11 +236,9 @@ def _above_two() -> float:
 def _mixed(state: SumState) -> str:
     step, largest = _step(state), largest_addend(state)
     return (
-        f"Now the numbers differ, so some of them are still large enough. Between 1,024 and 2,048 the step is 2. A "
-        f"number above 1 adds 2, and a smaller one adds nothing. Between 2,048 and 4,096 the step is 4. Only the "
-        f"{100 * _above_two():.0f} % of the numbers that are above 2 count, and each of them adds 4. At {grouped(_end(state))} "
-        f"the step becomes {step:g}. Half of it is {step / 2:g}, but the largest number is only {largest:.3g}. So no "
-        "number counts any more."
+        f"It stops at {grouped(_end(state))}, where the step of the register becomes {step:g}. A number must be larger than half "
+        f"of it, {step / 2:g}, but the largest is only {largest:.3g}. Before, between 2,048 and 4,096, the step is 4: only the "
+        f"{100 * _above_two():.0f} % of the numbers that are above 2 count, and each of them adds 4."
     )
 
 
@@ -285,82 +273,53 @@ def _no_mean(state: SumState) -> str:
     )
 
 
-def _fp16(state: SumState) -> str:
-    plain, bf16 = state.changed(chunk=1), state.changed(chunk=1, preset="bf16 (1-8-7)")
-    return (
-        f"The sum is right until it passes {F.get('fp16').max:,.0f}, the largest number of fp16. Then it is ∞. So fp16 "
-        f"has too few exponent bits here. It has one mantissa bit more than 1-6-9, so without chunks it stops later, "
-        f"at {grouped(_end(plain))}. bf16 has two mantissa bits fewer than 1-6-9. It stops at {grouped(_end(bf16))}."
-    )
-
-
-def _stochastic_rounding(state: SumState) -> str:
-    errors = _stored("error", 1, "stochastic")
-    return (
-        f"It does not stop. A number that is too small for the step moves the sum by a whole step now and then, so that "
-        f"nothing is lost on average. Here the sum ends at {grouped(_end(state))}, {percent(_error(state))} off. Other "
-        f"random bits give another sum: five stored runs are {percent(errors.min())} to {percent(errors.max())} off."
-    )
-
-
 QUESTIONS = (
     GuidedQuestion(
-        "All 65,536 numbers are 1. Where does the sum stop, and why does the next 1 change nothing?",
-        {"spread": 0.0},
-        _ones,
-        lambda state: _end(state) + 1 == _end(state) + _step(state) / 2 and _end(state) < _true(state),
-    ),
-    GuidedQuestion(
-        "Set *spread* to 1. The numbers then lie evenly between −0.73 and 2.73, as in the prediction. Why does the sum go on where the ones stopped? "
-        "And why does it stop in the end?",
-        {"spread": 1.0},
+        "These are the numbers of your guess, between −0.73 and 2.73. Look at where the sum stops: how large must a number "
+        "be there, at least, to move the register?",
+        {},
         _mixed,
         lambda state: _end(state) == 4096 and largest_addend(state) < _step(state) / 2,
+        ("chunk", "spread"),
+        "figure",
+        "or more",
     ),
     GuidedQuestion(
         "Move *chunk* to the right, step by step. Which is the first length with which the sum holds to the end?",
-        {"spread": 1.0, "chunk": 32},
+        {"chunk": 32},
         _first_chunk,
         lambda state: _error(state) < 0.01 and 0.45 < _error(state.changed(chunk=16)) < 0.55,
+        ("chunk",),
+        "figure",
+        "numbers in a chunk",
     ),
     GuidedQuestion(
-        "Move *chunk* further to the right. From which length on does the sum break again, and why?",
-        {"spread": 1.0, "chunk": 4096},
+        "Move *chunk* further to the right. From which length on is the sum more than 5 % off again?",
+        {"chunk": 4096},
         _long_chunk,
         lambda state: (
             _error(state.changed(chunk=2048)) < 0.01 < 0.05 < _error(state)
             and 0.45 < _error(state.changed(chunk=8192)) < 0.55
         ),
+        ("chunk",),
+        "figure",
+        "numbers in a chunk",
     ),
     GuidedQuestion(
         "Go back to *chunk* 1 and set *mean* to 0. Does the sum still stop?",
-        {"spread": 1.0, "mean": 0.0},
+        {"mean": 0.0},
         _no_mean,
         lambda state: np.unique(register_and_true_sums(state)[0][-8:]).size > 4 and abs(_true(state)) < 100,
-    ),
-    GuidedQuestion(
-        "Set *mean* to 1 again, choose fp16 as the *accumulator*, and take chunks of 64. What happens near the end?",
-        {"spread": 1.0, "preset": "fp16 (1-5-10)", "chunk": 64},
-        _fp16,
-        lambda state: (
-            np.isinf(_end(state))
-            and (last_finite_sum(state) or (0, 0.0))[1] == F.get("fp16").max
-            and _end(state.changed(chunk=1)) > _end(SumState()) > _end(state.changed(chunk=1, preset="bf16 (1-8-7)"))
-        ),
-    ),
-    GuidedQuestion(
-        "Choose *1-6-9, stochastic* and *chunk* 1. Here every addition is rounded with a coin: up or down at random, "
-        "the nearer one more often. Does the sum stop?",
-        {"spread": 1.0, "preset": "1-6-9, stochastic"},
-        _stochastic_rounding,
-        lambda state: _error(state) < 0.1,
+        ("chunk", "mean"),
+        "figure",
+        ("it stops", "it goes on"),
     ),
 )
 
 
 def explorer() -> widgets.SumExplorer:
-    """The explorer as the lab opens it: ones, without chunks."""
-    return widgets.SumExplorer(spread=0.0)
+    """The explorer where the first prediction asks: numbers around 1, without chunks."""
+    return widgets.SumExplorer(spread=1.0)
 
 
 def guided_explorer() -> GuidedExplorer:

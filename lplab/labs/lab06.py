@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any
 
@@ -25,15 +24,15 @@ NAMES = {"hfp8_forward": "1-4-3", "hfp8_backward": "1-5-2", "e4m3fn": "E4M3", "f
 LAYER = "transformer/step1000/blocks.0.attention.qkv"
 GRADIENT = "blocks.0.attention.qkv/gradient"
 MOVED = 22  # a bias at which 1-4-3 holds the gradients
-CLAIM, INFERENCE = "hfp8_2019", "hfp8_2019_inference"
+CLAIM = "hfp8_2019"
 
 
 # ---- the explorer and its questions ----------------------------------------------------------------------------------
 
 
 def explorer() -> widgets.PlaneExplorer:
-    """The plane in its first position: the wider format, and a weight to look into."""
-    return widgets.PlaneExplorer(format=BACKWARD, tensor="blocks.0.attention.qkv/weight")
+    """The plane where the first prediction asks: a gradient in the format that keeps the weights."""
+    return widgets.PlaneExplorer(format=FORWARD, tensor=GRADIENT)
 
 
 def median_row(state: PlaneState, group: str) -> tuple[float, float]:
@@ -68,8 +67,7 @@ def _what_the_exponent_bit_buys(state: PlaneState) -> str:
 
 def _what_another_bias_does(state: PlaneState) -> str:
     return (
-        f"A larger bias makes all numbers of a format smaller, so the window moves to the left. With a bias of {state.bias} "
-        f"it ends at {number(state.number_format.max, plain=True)}. The median row "
+        f"With a bias of {state.bias} the window ends at {number(state.number_format.max, plain=True)}. The median row "
         f"of the gradients loses less than 1 % now, but {_lost(state, 'weights')} of the weights are larger than that, "
         "and saturate. One window cannot be in two places."
     )
@@ -84,65 +82,57 @@ def _what_a_scale_does(state: PlaneState) -> str:
     )
 
 
-def _why_e4m3_loses_more(state: PlaneState) -> str:
-    own, other = state.number_format, F.get("hfp8_forward")
-    fine = state.changed(format=FORWARD)
-    octaves = math.log2(own.smallest_subnormal / other.smallest_subnormal)
-    return (
-        f"The bias of E4M3 is {own.bias}, that of 1-4-3 is {other.bias}. So its window lies {octaves:.0f} octaves "
-        f"further right, and it loses {_lost(state, 'gradients')} of the median row of the gradients instead of "
-        f"{_lost(fine, 'gradients')}. "
-        "E4M3 is meant to be used with a scale for each tensor."
-    )
-
-
 def _fits(state: PlaneState, group: str) -> bool:
     return median_row(state, group)[1] < 0.01
 
 
 QUESTIONS = (
     GuidedQuestion(
-        "Choose the format *HFP8 forward (1-4-3)*. Which of the three groups does it hold, and which one does it lose?",
+        "This is 1-4-3, and the framed row is the gradient of your guess. Which of the three groups does 1-4-3 lose?",
         {"format": FORWARD, "tensor": GRADIENT},
         _which_group_fits,
         lambda state: (
             _fits(state, "weights") and _fits(state, "activations") and median_row(state, "gradients")[1] > 0.5
         ),
+        ("format",),
+        "tensors",
+        ("weights", "activations", "gradients"),
     ),
     GuidedQuestion(
-        "Now choose *HFP8 backward (1-5-2)*. What do the gradients win, and what do weights and activations pay?",
+        "Now choose *HFP8 backward (1-5-2)*. The gradients lose less. By how many dB does the signal to noise of the "
+        "weights fall?",
         {"format": BACKWARD, "tensor": GRADIENT},
         _what_the_exponent_bit_buys,
         lambda state: all(
             5 < median_row(state.changed(format=FORWARD), group)[0] - median_row(state, group)[0] < 7
             for group in ("weights", "activations")
         ),
+        ("format",),
+        "tensors",
+        "dB",
     ),
     GuidedQuestion(
-        "Go back to 1-4-3 and move the *exponent bias* to the right until most gradients are blue. What happens to the "
-        "weights?",
+        "Go back to 1-4-3. A larger *exponent bias* makes all numbers of the format smaller, so the window moves to the "
+        "left. Raise it until most gradients are blue. Which share of the weights is lost then?",
         {"format": FORWARD, "bias": MOVED, "tensor": GRADIENT},
         _what_another_bias_does,
         lambda state: _fits(state, "gradients") and median_row(state, "weights")[1] > 0.5,
+        ("format", "bias"),
+        "tensors",
+        "%",
     ),
     GuidedQuestion(
-        f"Move the bias back to {F.get('hfp8_forward').bias} and choose the scale *one per tensor*. Does 1-5-2 still "
-        "win anything?",
+        f"Move the bias back to {F.get('hfp8_forward').bias}, and choose the scale *one per tensor*. Which of the two "
+        "formats keeps the gradients better now?",
         {"format": FORWARD, "scaling": plane.TENSOR, "tensor": GRADIENT},
         _what_a_scale_does,
         lambda state: all(
             median_row(state, group)[0] > median_row(state.changed(format=BACKWARD), group)[0]
             for group in plane.GROUPS.values()
         ),
-    ),
-    GuidedQuestion(
-        "Choose the scale *none* and the format *OCP E4M3* of 2022. It has as many exponent bits as 1-4-3. Why does it "
-        "lose more of the gradients?",
-        {"format": E4M3, "tensor": GRADIENT},
-        _why_e4m3_loses_more,
-        lambda state: (
-            median_row(state, "gradients")[1] > median_row(state.changed(format=FORWARD), "gradients")[1] + 0.1
-        ),
+        ("format", "bias", "scaling"),
+        "tensors",
+        ("1-4-3", "1-5-2"),
     ),
 )
 GUIDED = ((explorer, QUESTIONS),)
@@ -210,11 +200,11 @@ def gradients() -> DataTable:
     )
 
 
-def delayed() -> DataTable:
-    """Delayed scaling over 400 recorded steps, for some histories and margins."""
+def delayed() -> Folded:
+    """Delayed scaling over 400 recorded steps, for some histories and margins: what the sliders of the figure find."""
     rows = delayed_table(lengths=(1, 16, 64), margins=(0, 1))
     lengths, margins, clipped, _, unused = zip(*rows, strict=True)
-    return DataTable(
+    table = DataTable(
         {
             "history (steps)": lengths,
             "margin (octaves)": margins,
@@ -224,6 +214,7 @@ def delayed() -> DataTable:
         caption="The gradient of a layer over 400 steps, in E4M3 with delayed scaling.",
         formats={"unused octaves": ".1f"},
     )
+    return Folded(table, line="Six positions of the sliders (open it after you have tried)")
 
 
 def numbers_of(name: str) -> set[float]:
@@ -249,6 +240,22 @@ def three_formats() -> DataTable:
     )
 
 
+def fitting_loss_scales(format: str) -> list[int]:
+    """The exponents of the powers of two with which a format holds all gradients of the trained Transformer.
+
+    With such a loss scale no gradient saturates, and of the median gradient less than 1 % becomes zero.
+    """
+    kept = F.get(format)
+    sizes = [np.abs(x[x != 0]) for name, x in plane.tensors("Transformer").items() if name.endswith("gradient")]
+
+    def fits(exponent: int) -> bool:
+        scaled = [np.ldexp(x, exponent) for x in sizes]
+        lost = [float((x <= kept.smallest_subnormal / 2).mean()) for x in scaled]
+        return max(x.max() for x in scaled) <= kept.max and float(np.median(lost)) < 0.01
+
+    return [exponent for exponent in range(-8, 40) if fits(exponent)]
+
+
 def facts() -> DataTable:
     """The other numbers that the text of the lab gives, each computed."""
     stored, fine = datasets.captured(), F.get("hfp8_forward")
@@ -258,13 +265,15 @@ def facts() -> DataTable:
     weight = figures.tensor_statistics(stored[f"{LAYER}/weight"], "hfp8_forward")
     small = 3e-5
     scaled = PlaneState(scaling=plane.TENSOR)
+    fitting = {name: fitting_loss_scales(name) for name in ("hfp8_forward", "hfp8_backward")}
     common = {16 * value for value in numbers_of("hfp8_forward")} ^ numbers_of("e4m3fn")
     claim = claims.get(CLAIM)
     results = claims.stored(claim).results(claim)
-    recipes = ("float32", "hybrid", "1-5-2 everywhere", "1-4-3 gradients, no scale")
+    scaled_loss = "1-4-3 gradients, scale 1000"
+    recipes = ("float32", "hybrid", "1-5-2 everywhere", scaled_loss, "1-4-3 gradients, no scale")
     losses = {name: results.values("loss", recipe=name) for name in recipes}
     behind = losses["1-5-2 everywhere"] - losses["hybrid"]
-    lost = {name: (losses[name] - losses["float32"]) / losses["float32"] for name in ("hybrid", "1-5-2 everywhere")}
+    lost = {name: (losses[name] - losses["float32"]) / losses["float32"] for name in recipes[1:4]}
     known = {
         "rounding error of a weight, share of its size": f"{10 ** (-weight.sqnr_db / 20):.3f}",
         "a weight of 1-4-3 that becomes zero": percent(weight.flushed),
@@ -278,14 +287,19 @@ def facts() -> DataTable:
         "rounded": f"{float(fine.quantize(1024 * small)):g}",
         "divided by 1,024": f"{float(fine.quantize(1024 * small)) / 1024:.3g}",
         "1-4-3 with a scale for each tensor": ", ".join(_decibels(scaled, group) for group in plane.GROUPS.values()),
+        **{
+            f"loss scales that fit in {NAMES[name]}": f"2^{ks[0]} to 2^{ks[-1]}, {len(ks)}"
+            for name, ks in fitting.items()
+        },
         "numbers in only one of 16 times 1-4-3 and E4M3": f"{sorted(common)}",
         "1-5-2 and E5M2 have the same numbers": f"{numbers_of('hfp8_backward') == numbers_of('e5m2')}",
         "seeds on which 1-5-2 is behind the hybrid": f"{int((behind > 0).sum())} of {len(behind)}",
         "most that a seed of the hybrid loses": percent(float(lost["hybrid"].max())),
         "most that a seed of 1-5-2 for everything loses": percent(float(lost["1-5-2 everywhere"].max())),
+        "most that a seed of 1-4-3 and a loss scale of 1,000 loses": percent(float(lost[scaled_loss].max())),
         "times as much as the hybrid": f"{lost['1-5-2 everywhere'].mean() / lost['hybrid'].mean():.1f}",
         "test digits of the small network": f"{digits_of_the_test()}",
-        "loss of three recipes (bits), the worst": f"{max(losses[n].max() for n in list(losses)[:3]):.2f}",
+        "loss of four recipes (bits), the worst": f"{max(losses[n].max() for n in recipes[:4]):.2f}",
         "loss of 1-4-3 for gradients, the best": f"{losses['1-4-3 gradients, no scale'].min():.2f}",
     }
     return DataTable({"what": list(known), "value": list(known.values())}, caption="Numbers of the text.")
@@ -308,19 +322,22 @@ def checked_numbers() -> Folded:
 
 
 @needing("torch")
-def train_four_recipes(steps: int = 60) -> widgets.LiveTrainers:
+def train_five_recipes(steps: int = 60) -> widgets.LiveTrainers:
     """A button that trains a small Transformer in float32, in hybrid FP8, and with one format for both passes.
+
+    The format 1-4-3 is there twice, with a constant loss scale and without.
 
     Args:
         steps: of every training.
     """
     from lplab.claims.framework.models import small_transformer  # needs PyTorch
-    from lplab.claims.papers.hfp8_2019 import FINE, HYBRID, ONE, SWITCHES
+    from lplab.claims.papers.hfp8_2019 import FINE, FINE_SCALED, HYBRID, ONE, SWITCHES
     from lplab.training import recipes
 
     def trainer(recipe: Any) -> Any:
         return small_transformer().trainer(recipe, seed=0)
 
-    makers = {name: partial(trainer, recipes.get("hfp8_2019", **SWITCHES[name])) for name in (HYBRID, ONE, FINE)}
+    names = (HYBRID, FINE_SCALED, ONE, FINE)
+    makers = {name: partial(trainer, recipes.get("hfp8_2019", **SWITCHES[name])) for name in names}
     makers["fp32"] = partial(trainer, "fp32")
-    return widgets.live_trainers(makers, steps=steps, name="Train four recipes", bits=True, loss_range=(3, 6))
+    return widgets.live_trainers(makers, steps=steps, name="Train five recipes", bits=True, loss_range=(3, 6))

@@ -229,8 +229,8 @@ def train_five_ways(steps: int = 150) -> LiveTrainers:
 
 
 def explorer() -> widgets.FourBitExplorer:
-    """The explorer of the lab where it opens: a scale at which nearly everything is lost in radix 2."""
-    return widgets.FourBitExplorer(scale=10)
+    """The explorer of the lab where the prediction asks: one scale of 2^14 for all layers."""
+    return widgets.FourBitExplorer(scale=14)
 
 
 def guided_explorer() -> GuidedExplorer:
@@ -262,39 +262,34 @@ def whole(share: float) -> str:
 
 QUESTIONS = (
     GuidedQuestion(
-        "Move *scale* to 2¹⁴, the scale of your guess. How many gradients become zero with powers of two (radix 2), "
-        "and how many with powers of four (radix 4)?",
-        {"scale": 14},
+        "This is the scale of your guess, 2¹⁴, with powers of two above (radix 2) and powers of four below "
+        "(radix 4). Which share becomes zero with powers of four?",
+        {},
         lambda s: (
             f"{percent(zeroed(s, TWO))} with powers of two, and {percent(zeroed(s, FOUR))} with powers of four. Powers "
             "of four reach down to 1/64, and powers of two only to 1."
         ),
         lambda s: zeroed(s, FOUR) < zeroed(s, TWO) / 5,
+        controls=("scale",),
+        figure="grids",
+        guess="%",
     ),
     GuidedQuestion(
-        "Stay with radix 2, and move *scale* on to 2¹⁷ and then to 2²⁰. Fewer and fewer gradients become zero. What "
-        "does the error of the worst layer do, and why?",
-        {"scale": 20},
-        lambda s: (
-            f"It falls from {whole(worst(s, 14))} to {whole(worst(s, 17))}, and then it rises to {whole(worst(s))}. "
-            f"Too large a scale is bad, too. At 2²⁰, {percent(four_bits.table(s)[TWO].saturated)} of the gradients lie "
-            "beyond 64 and saturate."
-        ),
-        lambda s: worst(s, 14) > worst(s, 17) < worst(s) and four_bits.table(s)[TWO].saturated > 0.1,
-    ),
-    GuidedQuestion(
-        "At how many scales is no layer off by more than 50 %? The title of the lower figure counts them for each "
-        "grid.",
+        "Each curve is the error of the worst layer in a grid. Move *scale*: at how many scales is it at most"
+        " 50 % in radix 4?",
         {"scale": 17},
         lambda s: (
             f"Radix 4 has {good(s, FOUR)} good scales and radix 2 has {good(s, TWO)}, at 2¹⁷. With radix 4 you need "
             "not hit the scale exactly, because its sizes cover twice as many octaves."
         ),
         lambda s: good(s, FOUR) > 5 and good(s, TWO) == 1 and worst(s) <= 0.5,
+        controls=("scale",),
+        figure="errors",
+        guess="scales",
     ),
     GuidedQuestion(
-        "Go back to 2¹⁴, and look at one *layer* only, first at *token_embedding*, then at *blocks.1.mlp.up*. Which "
-        "of them does the common scale suit?",
+        "Go back to 2¹⁴, and look at one *layer* only, first at *token_embedding*, then at *blocks.1.mlp.up*."
+        " Which of them does the common scale suit?",
         {"scale": 14, "layer": "blocks.1.mlp.up"},
         lambda s: (
             f"In token_embedding, {percent(zeroed(s.changed(layer='token_embedding'), TWO))} become zero in radix 2, "
@@ -305,16 +300,22 @@ QUESTIONS = (
             zeroed(s.changed(layer="token_embedding"), TWO) < 0.2 < 0.99 < zeroed(s, TWO)
             and first_scale(float(np.abs(four_bits.gradients(s.moment)[s.layer]).max())) == 2.0**19
         ),
+        controls=("scale", "layer"),
+        figure="grids",
+        guess=("token_embedding", "blocks.1.mlp.up"),
     ),
     GuidedQuestion(
-        "Choose *all layers* again, and give each layer a scale of its own, with the last position of *scale*, *own*. "
-        "Which grid has the smaller mean error now, radix 2 or radix 4?",
+        "Choose *all layers* again, and give each layer a scale of its own, with the last position of "
+        "*scale*, *own*. Which grid has the smaller mean error now?",
         {"scale": PER_LAYER},
         lambda s: (
             f"Radix 2 has, with {whole(four_bits.table(s)[TWO].error)} against {whole(four_bits.table(s)[FOUR].error)}."
             " Range is no longer the problem, so the finer grid wins."
         ),
         lambda s: four_bits.table(s)[TWO].error < 0.6 * four_bits.table(s)[FOUR].error,
+        controls=("scale", "layer"),
+        figure="grids",
+        guess=("radix 2", "radix 4"),
     ),
 )
 GUIDED = ((explorer, QUESTIONS),)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SLOW, FAST = "10Gb/s, 50us", "100Gb/s, 50us"
 HOW: dict[str, Any] = {"precision": "fp16_mixed", "batch": 32, "utilization": 0.5}
+LONGEST = 0.1  # seconds: the end of the axis of both steps
 GRADIENT = 2 * workloads.get("resnet50").parameters  # bytes of ResNet-50's gradient in 16 bits
 DDL = "DDL 2017 (4 × 64 P100)"
 SENDS = {  # what each compressor of the library sends, in a line
@@ -68,12 +69,12 @@ def ring_costs() -> DataTable:
 
 def slow_step() -> Any:
     """The step of the prediction: two of 64 devices, and the network."""
-    return figures.device_timeline(_slow())
+    return figures.device_timeline(_slow(), until_seconds=LONGEST)
 
 
 def fast_step() -> Any:
-    """The same over a link that is ten times as fast."""
-    return figures.device_timeline(_slow(link=FAST))
+    """The same over a link that is ten times as fast, on the same axis."""
+    return figures.device_timeline(_slow(link=FAST), until_seconds=LONGEST)
 
 
 def ddl_events() -> pd.DataFrame:
@@ -135,7 +136,7 @@ def compressors_table() -> DataTable:
     """Every compressor of the library: what it sends, how messages meet, and its efficiency on V100."""
     names = [name for name in compression.names() if name in SENDS]
     found = {n: [_slow(n, compressor=name) for name in names] for n in (16, 64, 1024)}
-    kinds = ["gathered" if "gather" in step.design.traffic.kinds else "summed" for step in found[16]]
+    kinds = ["gathered" if "all_gather" in step.design.traffic.kinds else "summed" for step in found[16]]
     order = sorted(range(len(names)), key=lambda i: (kinds[i] != "summed", -found[1024][i].efficiency))
     columns: dict[str, Any] = {
         "compressor": [names[i] for i in order],
@@ -207,8 +208,8 @@ def shared_table() -> DataTable:
 
 
 def explorer() -> ClusterExplorer:
-    """The explorer, away from the prediction: eight devices and a fast link."""
-    return ClusterExplorer(devices=8, gigabits=100.0)
+    """The explorer where the prediction asks: 64 devices and a link of 10 Gb/s."""
+    return ClusterExplorer(devices=64, gigabits=10.0)
 
 
 def _waits(state: Any) -> str:
@@ -217,7 +218,8 @@ def _waits(state: Any) -> str:
     return (
         f"The transfers take {milliseconds(step.communication_seconds)}. The backward pass hides "
         f"{milliseconds(hidden)} of them. For the other {milliseconds(step.exposed_seconds)} of a step of "
-        f"{milliseconds(step.step_seconds)}, all devices wait for the network."
+        f"{milliseconds(step.step_seconds)}, all devices wait for the network. The last bucket is never hidden: it begins "
+        "when the backward pass has ended."
     )
 
 
@@ -229,7 +231,7 @@ def _waits_is_true(state: Any) -> bool:
 def _latency(state: Any) -> str:
     quick, slow = state.changed(microseconds=50.0), state.changed(microseconds=50.0, gigabits=10.0)
     return (
-        f"With 50 µs the 1,024 devices do the work of {_work(quick)}. With 1,000 µs they do that of {_work(state)}, "
+        f"Worse. With 50 µs the 1,024 devices do the work of {_work(quick)}. With 1,000 µs they do that of {_work(state)}, "
         f"even less than over 10 Gb/s with 50 µs ({_work(slow)}). So more bandwidth does not help "
         "against a long latency. Each message has to wait for the one before it, and the latencies add up."
     )
@@ -288,32 +290,44 @@ def _star_is_true(state: Any) -> bool:
 
 QUESTIONS = (
     GuidedQuestion(
-        "Choose 64 devices and a link of 10 Gb/s. Read the lower figure. Which part of the transfers is hidden, and "
-        "for how long do all devices wait?",
-        position={"devices": 64, "gigabits": 10.0},
+        "This is the step of your guess: 64 devices and a link of 10 Gb/s. The backward pass hides a part of "
+        "the transfers. For how many milliseconds do all devices wait?",
+        position={},
         answer=_waits,
         true=_waits_is_true,
+        controls=("devices", "gigabits"),
+        figure="timeline",
+        guess="ms",
     ),
     GuidedQuestion(
-        "Choose 1,024 devices, 100 Gb/s and 50 µs. Then move *latency* to 1,000 µs. Is this better or worse than "
-        "10 Gb/s with 50 µs?",
+        "Choose 32 bits and 8 bits in turn, and 16 bits again in the end. Where is the efficiency highest?",
+        position={"recipe": "8 bits (2019)"},
+        answer=_fewer,
+        true=_fewer_is_true,
+        controls=("recipe",),
+        figure="scaling",
+        guess=("32 bits", "16 bits", "8 bits"),
+    ),
+    GuidedQuestion(
+        "Choose 1,024 devices and 100 Gb/s. Then move *latency* to 1,000 µs. Is this better or worse than 10 "
+        "Gb/s with 50 µs?",
         position={"devices": 1024, "gigabits": 100.0, "microseconds": 1000.0},
         answer=_latency,
         true=_latency_is_true,
+        controls=("devices", "gigabits", "microseconds"),
+        figure="scaling",
+        guess=("better", "worse"),
     ),
     GuidedQuestion(
-        "Go back to 64 devices, 10 Gb/s and 50 µs. Choose 32, 16 and 8 *bits* in turn. Which way does efficiency go, "
-        "and which way do the images a second?",
-        position={"devices": 64, "gigabits": 10.0, "recipe": "8 bits (2019)"},
-        answer=_fewer,
-        true=_fewer_is_true,
-    ),
-    GuidedQuestion(
-        "Choose the preset *DDL 2017*. Its *overlap* is 0, so nothing is sent before the backward pass has ended. "
-        "Compare the model with the star. Then move *overlap* to 100 %. Which of the two did they run?",
+        "Choose the preset *DDL 2017*. Its *overlap* is 0, so nothing is sent before the backward pass has "
+        "ended. Compare the circle of the model with the star, which is published. Then move *overlap* to 100 "
+        "%. Which of the two did they run?",
         position={"preset": DDL},
         answer=_star,
         true=_star_is_true,
+        controls=("preset", "overlap"),
+        figure="scaling",
+        guess=("hidden", "not hidden"),
     ),
 )
 GUIDED = ((explorer, QUESTIONS),)

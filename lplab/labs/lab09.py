@@ -75,7 +75,7 @@ def one_threshold() -> figures.DataTable:
 
 @cache
 def thresholds() -> figures.DataTable:
-    """The same training with the soft and the hard threshold, with top-k, and without compression.
+    """One training with the soft and the hard threshold, with top-k, and without compression.
 
     >>> thresholds().columns["threshold"][-1]
     'none: all is sent'
@@ -148,8 +148,8 @@ def zipped() -> figures.DataTable:
 
 
 def explorer() -> ResidualExplorer:
-    """The recorded trainings, opened at the convolution, early in the training."""
-    return ResidualExplorer(layer="convolution", moment=3)
+    """The recorded trainings where the prediction asks: the dense layer under AdaComp's own bins."""
+    return ResidualExplorer(layer="dense", moment=3)
 
 
 def guided_explorer() -> GuidedExplorer:
@@ -190,23 +190,6 @@ def _no_bins(state: ResidualState) -> str:
     )
 
 
-def _one_of(state: ResidualState) -> float:
-    """One of how many elements is sent, in all layers together and over all steps."""
-    recorded = adacomp_recording()
-    return sum(recorded.sizes) / sum(float(layer_history(state, name).sent.mean()) for name in recorded.layers)
-
-
-def _hard(state: ResidualState) -> str:
-    soft = state.changed(bin=BY_KIND, factor=2.0)
-    return (
-        f"The soft threshold sends one of {_one_of(soft):.0f} elements, the hard one of {_one_of(state):.0f}. So the "
-        f"hard one sends a little more, and still its training loss is {loss(state):.2f} instead of {loss(soft):.2f}. "
-        f"Its residual of the convolution is {held(state):.1f} gradients long, that of the soft one {held(soft):.1f}. "
-        "It sends old residuals, and the momentum of these learners repeats them. Without momentum, both are "
-        "equally good at equal bytes (*Going deeper*)."
-    )
-
-
 def _dense_counts(state: ResidualState) -> str:
     ratios = layer_history(state, state.layer).compression_ratios()
     return (
@@ -220,43 +203,38 @@ def _dense_counts(state: ResidualState) -> str:
 
 QUESTIONS = (
     GuidedQuestion(
-        "Choose the layer *convolution*. Move *bin* to 50, and then to 500. What does the longer bin do to the share "
-        "that is sent, and to the residual? The title of the upper figure gives both.",
-        {"layer": "convolution", "bin": 500},
-        _longer_bins,
-        lambda state: share(state) < share(state.changed(bin=50)) and held(state) > held(state.changed(bin=50)),
-    ),
-    GuidedQuestion(
-        "Set *bin* to 1, the second position of the slider. Now every element is alone in its bin and is the "
-        "largest of it. Is everything sent? Set *step* to 237 and find two grey strokes in the lower figure that reach "
-        "above the green line. Where is |H| of these elements?",
-        {"layer": "convolution", "bin": 1, "moment": 237},
-        _no_bins,
-        lambda state: 0.5 < share(state) < 1 and _held_back_point_against(state) and _long_ones_that_wait(state) == 2,
-    ),
-    GuidedQuestion(
-        "Compare two thresholds that send about as much. First choose bins of *50 | 500* and *soft*, then bins of 50 "
-        "and *hard*. With *hard*, only an element with the largest |G| of its bin is sent. Look at the training loss, "
-        "in the line of text, and at the residual. Which one is better at equal bytes?",
-        {"layer": "convolution", "bin": 50, "factor": 1.0},
-        _hard,
-        lambda state: (
-            lambda soft: (
-                0.75 < _one_of(state) / _one_of(soft) < 1 and held(state) > held(soft) and loss(state) > 2 * loss(soft)
-            )
-        )(state.changed(bin=BY_KIND, factor=2.0)),
-    ),
-    GuidedQuestion(
-        "Choose the layer *dense* and the soft threshold. The table below the controls counts the same message in "
-        "several ways. The first line counts only the elements that are sent. The second counts a whole message, which "
-        "a receiver can decode. The third counts what each of four learners sends to the others. Look at the column "
-        "*all steps*. How much of the saving is lost from line to line, and what may take it away? (The entropy bound "
-        "in the last line is explained in Going deeper.)",
-        {"layer": "dense"},
+        "This is the dense layer of your guess. The table counts how many times smaller the same messages are: the elements "
+        "that are sent, a whole message that a receiver can decode, and what each of four learners sends to the others. "
+        "Half of the saving is lost on the way. What takes it away?",
+        {},
         _dense_counts,
         lambda state: (lambda c: c.paper > c.payload and 0.45 < c.wire / c.payload < 0.55)(
             layer_history(state, state.layer).compression_ratios()
         ),
+        controls=("layer", "table"),
+        figure="history",
+        guess=("the scale and the empty bins", "one message for each other learner"),
+    ),
+    GuidedQuestion(
+        "Choose the layer *convolution*. Move *bin* to 50, and then to 500. How long is the residual with "
+        "bins of 500, in gradients?",
+        {"layer": "convolution", "bin": 500},
+        _longer_bins,
+        lambda state: share(state) < share(state.changed(bin=50)) and held(state) > held(state.changed(bin=50)),
+        controls=("layer", "bin"),
+        figure="history",
+        guess="gradients",
+    ),
+    GuidedQuestion(
+        "Set *bin* to 1, the second position of the slider. Now every element is alone in its bin, and is the"
+        " largest of it. Is everything sent? Set *step* to 237, and find two grey strokes that reach above "
+        "the green line.",
+        {"layer": "convolution", "bin": 1, "moment": 237},
+        _no_bins,
+        lambda state: 0.5 < share(state) < 1 and _held_back_point_against(state) and _long_ones_that_wait(state) == 2,
+        controls=("layer", "bin", "moment"),
+        figure="bins",
+        guess=("all is sent", "some wait"),
     ),
 )
 

@@ -161,8 +161,8 @@ def processes_and_simulator(processes: int = 4) -> LiveLearners:
 
 
 def explorer() -> widgets.LearnersExplorer:
-    """The explorer as the lab opens it: 8 learners, at the learning rate that trains the network well."""
-    return widgets.LearnersExplorer(learners=8, learning_rate="ten times")
+    """The explorer where the prediction asks: 64 learners, at the learning rate that trains the network well."""
+    return widgets.LearnersExplorer(learners=64, learning_rate="ten times")
 
 
 def _share(run: LearnerRun) -> float:
@@ -189,32 +189,26 @@ def _distance(state: LearnersState, **changes: Any) -> float:
 WAYS = {"ScaleCom": "scalecom", "own choices": "topk", "no compression": "dense"}
 QUESTIONS = (
     GuidedQuestion(
-        "Move *learners* to 64. Which share of the weights does the sum of own choices hold, and which share does the "
-        "sum of the leader's choice hold? Read the title.",
-        {"learners": 64},
-        lambda state: (
-            f"The sum of own choices holds {percent(_share(state.run('topk')))} of the weights. With a leader it holds "
-            f"{percent(_share(state.run('scalecom')))}, exactly what one learner sends."
-        ),
-        lambda state: (
-            _share(state.run("topk")) > 20 * _share(state.run("scalecom"))
-            and np.allclose(state.run("scalecom").union, state.run("scalecom").density)
-        ),
-    ),
-    GuidedQuestion(
-        "The dashed curve shows independent choices, as if each learner chose by chance. Is the curve of own choices "
-        "above it or below it at 64 learners? "
-        "What does that say about the learners?",
-        {"learners": 64},
+        "These are the 64 learners of your guess. The dashed curve shows independent choices, as if each "
+        "learner chose by chance. Where is the curve of own choices at 64 learners?",
+        {},
         lambda state: (
             f"It is below. Independent choices would fill {percent(_independent(state))} of the weights, and own "
-            f"choices fill {percent(_share(state.run('topk')))}. So the learners agree about a part of what is large."
+            f"choices fill {percent(_share(state.run('topk')))}. So the learners agree about a part of what is large. "
+            f"With a leader the sum holds {percent(_share(state.run('scalecom')))}, exactly what one learner sends."
         ),
-        lambda state: _share(state.run("topk")) < 0.6 * _independent(state),
+        lambda state: (
+            _share(state.run("topk")) < 0.6 * _independent(state)
+            and _share(state.run("topk")) > 20 * _share(state.run("scalecom"))
+            and np.allclose(state.run("scalecom").union, state.run("scalecom").density)
+        ),
+        controls=("learners",),
+        figure="shares",
+        guess=("above it", "on it", "below it"),
     ),
     GuidedQuestion(
-        "Stay at 64 learners and move *one sent of* to 25. A learner now sends one element of 25. How many bytes does "
-        "it send in a step with own choices, and how many without compression?",
+        "Move *one sent of* to 25. A learner now sends one element of 25, and the green line is no "
+        "compression. How many times as much as that does it send with own choices?",
         {"learners": 64, "chunk": 25},
         lambda state: (
             f"{bytes_word(state.run('topk').sent_bytes)} with own choices, and "
@@ -224,42 +218,28 @@ QUESTIONS = (
             f"{percent(float(state.run('topk').union.min()))} and {percent(float(state.run('topk').union.max()))}.)"
         ),
         lambda state: state.run("topk").sent_bytes > 2 * state.run("dense").sent_bytes,
+        controls=("learners", "chunk"),
+        figure="bytes",
+        guess="times as much",
     ),
     GuidedQuestion(
-        "Back at one of 112, read the test errors in the line of text. Does compression hurt this network?",
-        {"learners": 64},
-        lambda state: (
-            f"Not visibly. The test errors are {_errors_text(state)}. From seed to seed they differ by a few percentage "
-            "points, so one run of each cannot tell which is best. None of them fails."
-        ),
-        lambda state: max(_errors(state).values()) - min(_errors(state).values()) < 0.03,
-    ),
-    GuidedQuestion(
-        "So far the *learning rate* was *ten times* 0.1, which is 1. Choose *standard*, which is 0.1. What happens to "
-        "the test errors?",
+        "Back at one of 112: this figure shows how far apart the residuals of the learners are. So far the "
+        "*learning rate* was *ten times* 0.1. Choose *standard*, which is 0.1. Are the residuals more alike "
+        "at the end?",
         {"learners": 64, "learning_rate": "standard"},
         lambda state: (
-            f"They are much larger: {_errors_text(state)}. With this small rate the network has not finished learning "
-            "after 120 steps."
-        ),
-        lambda state: (
-            min(_errors(state).values()) > 3 * max(_errors(state.changed(learning_rate="ten times")).values())
-        ),
-    ),
-    GuidedQuestion(
-        "The lower figure shows how far apart the residuals of the learners are. Compare both learning rates. At which "
-        "one are the residuals more alike at the end?",
-        {"learners": 64, "learning_rate": "standard"},
-        lambda state: (
-            f"At the small one. The distance falls to {_distance(state):.2f} there, and it is "
+            f"More alike: at the small rate the distance falls to {_distance(state):.2f}, and it is "
             f"{_distance(state, learning_rate='ten times'):.2f} at the larger one. There the weights move far between "
             "two steps, but training is also further on, so this figure cannot tell why."
         ),
         lambda state: _distance(state) < 0.5 * _distance(state, learning_rate="ten times"),
+        controls=("chunk", "learning_rate"),
+        figure="distance",
+        guess=("more alike", "less alike"),
     ),
     GuidedQuestion(
-        "Choose *ten times* again, and move *beta* down to 0.1. This is the filter of ScaleCom; own choices have none. "
-        "What does it do to the residuals, and to the test error?",
+        "Choose *ten times* again, and move *beta* down to 0.1. This is the filter of ScaleCom; own choices "
+        "have none. What does it do to the residuals?",
         {"learners": 64, "beta": 0.1},
         lambda state: (
             f"The residuals are more alike, at a distance of {_distance(state):.2f} instead of "
@@ -270,6 +250,9 @@ QUESTIONS = (
             _distance(state) < _distance(state, beta=1.0)
             and _errors(state)["ScaleCom"] > 2 * _errors(state.changed(beta=1.0))["ScaleCom"]
         ),
+        controls=("learning_rate", "beta"),
+        figure="distance",
+        guess=("more alike", "less alike"),
     ),
 )
 GUIDED = ((explorer, QUESTIONS),)

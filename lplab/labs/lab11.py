@@ -15,7 +15,7 @@ from lplab.hardware.units import format_si
 from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
 from lplab.labs.needing import needing
-from lplab.widgets.explorers.roofline_explorer import LAYER_ROWS, PRESETS, RECIPE_ROWS, SUSTAINED, RooflineState
+from lplab.widgets.explorers.roofline_explorer import PRESETS, RECIPE_ROWS, SUSTAINED, RooflineState
 
 CHIP, BATCH = "systolic", 64  # of the prediction
 FOUR_BITS = "int4_fp4_2020"
@@ -183,7 +183,7 @@ def _sixteen(state: RooflineState) -> str:
         f"{_percent(_share(times, 'products'))} of its time: {_percent(_share(times, 'compute'))} multiplying and "
         f"{_percent(_share(times, 'memory'))} waiting for memory. Element-wise work, nearly all of "
         f"it norms and activations, takes {_percent(_element_wise(times))}. Multipliers do nothing meanwhile. During the "
-        f"products, {_percent(_busy(times))} of the cells are busy. No bar shows that. Exercise 11.1 is about such empty cells."
+        f"products, {_percent(_busy(times))} of the cells are busy; this is not in the figure. Exercise 11.1 is about such empty cells."
     )
 
 
@@ -217,28 +217,6 @@ def _fused(state: RooflineState) -> str:
     )
 
 
-def _one_image(state: RooflineState) -> str:
-    many, one = state.changed(batch=BATCH).times, state.times
-    return (
-        f"It falls from {_percent(float(many.share_of_peak))} to {_percent(float(one.share_of_peak))}. Products of one "
-        f"image are small, and keep only {_percent(_busy(one))} of the array busy instead of {_percent(_busy(many))}. "
-        f"And the weights are updated and rounded for a single image. The update takes {_percent(_share(one, 'update'))} of "
-        f"the step instead of {_percent(_share(many, 'update'))}, and rounding {_percent(_share(one, 'conversion'))}."
-    )
-
-
-def _depthwise(state: RooflineState) -> str:
-    wide, narrow = state.times, state.changed(precision=FOUR_BITS).times
-    waiting, every = _waiting(wide)
-    return (
-        f"Memory is not the reason: {waiting} of {every} products wait for it. The multipliers take "
-        f"{_percent(_share(wide, 'compute'))} of the time, but only {_percent(_busy(wide))} of the array works (mean of all products). A "
-        "depthwise convolution handles each channel alone, with nine weights. In our model a cell keeps one weight, so "
-        "in these products 9 of 16,384 cells work. In 4 bits the step is "
-        f"{wide.step_seconds / narrow.step_seconds:.2f} times as fast."
-    )
-
-
 def _rapid(state: RooflineState) -> str:
     plain, fused = state.times, state.changed(fused=True).times
     low, high = (format_si(float(end or 0), "").strip() for end in (SUSTAINED.low, SUSTAINED.high))
@@ -250,59 +228,42 @@ def _rapid(state: RooflineState) -> str:
     )
 
 
-def _gpt3(state: RooflineState) -> str:
-    small = RooflineState(**PRESETS["RaPiD (2021)"]).times
-    return (
-        f"The step does {_percent(float(state.times.share_of_peak))} of the peak, ResNet-50 on RaPiD "
-        f"{_percent(float(small.share_of_peak))}. Its matrices are so large that {_percent(_share(state.times, 'products'))} of the time is spent on products, instead of "
-        f"{_percent(_share(small, 'products'))}. "
-        f"Element-wise work takes {_percent(_element_wise(state.times))} of the time instead of "
-        f"{_percent(_element_wise(small))}. The rest is the update of its many weights, "
-        f"{_percent(_share(state.times, 'update'))}."
-    )
-
-
 QUESTIONS = (
     GuidedQuestion(
-        "The step of the prediction, in 16 bits. Set *bars for* to *recipes*. Which share of the multipliers does the "
-        "step use, and where does the bar *16 bits* lose the others?",
-        {"view": RECIPE_ROWS},
+        "This is the step of your guess. Look at the bar *16 bits*: which part of it takes longer than multiplying, or "
+        "nearly as long?",
+        {},
         _sixteen,
         lambda state: state.times.share_of_peak < 0.5 and _share(state.times, "between") > 0.4,
+        ("precision", "fused"),
+        "parts",
+        ("waiting for memory", "norms and activations", "rounding"),
     ),
     GuidedQuestion(
-        "Press *4 bits (2020)*. The multipliers are now four times as fast. Which part of the bar shrinks, which one "
-        "stays, and which one grows?",
+        "Press *4 bits (2020)*. The multipliers are now four times as fast. How many times as fast is the step?",
         PRESETS["4 bits (2020)"],
         _four,
         lambda state: bool(
             np.isclose(state.times.part("between"), state.changed(precision="bf16").times.part("between"))
             and state.times.part("conversion") > 5 * state.changed(precision="bf16").times.part("conversion")
         ),
+        ("presets", "precision", "fused"),
+        "parts",
+        "times as fast",
     ),
     GuidedQuestion(
-        "Now choose *element-wise*: *fused*. Norms, activations and rounding cost nothing any more. Is the step four "
-        "times as fast now?",
-        {"precision": FOUR_BITS, "view": RECIPE_ROWS, "fused": True},
+        "Now choose *element-wise*: *fused*. Norms, activations and rounding cost nothing any more. How many times as fast "
+        "as 16 bits is the step now?",
+        {"precision": FOUR_BITS, "fused": True},
         _fused,
         lambda state: _element_wise(state.times) == 0 and _busy(state.times) < 0.5,
+        ("precision", "fused"),
+        "parts",
+        "times as fast",
     ),
     GuidedQuestion(
-        "Press *Reset*, set *bars for* to *recipes*, and set *batch* to 1. Why does the share of the multipliers fall?",
-        {"batch": 1, "view": RECIPE_ROWS},
-        _one_image,
-        lambda state: _busy(state.times) < 0.5 * _busy(state.changed(batch=BATCH).times),
-    ),
-    GuidedQuestion(
-        "Press *Reset* and choose the network MobileNetV2. Many of its squares hang far below the roof. Is memory the "
-        "reason?",
-        {"workload": "mobilenetv2"},
-        _depthwise,
-        lambda state: _waiting(state.times)[0] < 5 and _share(state.times, "compute") > 0.9 > 0.01 > _busy(state.times),
-    ),
-    GuidedQuestion(
-        "Press *RaPiD (2021)*, the training system of the second claim. The diamond is what IBM published. Where is our "
-        "ResNet-50, and where would it be if all element-wise work were *fused*?",
+        "Press *RaPiD (2021)*, the training system of the second claim. The figure has the roofs of this chip now, and the "
+        "diamond is what IBM published. Where is our ResNet-50? Then choose *fused*.",
         PRESETS["RaPiD (2021)"],
         _rapid,
         lambda state: bool(
@@ -311,12 +272,9 @@ QUESTIONS = (
             < state.changed(fused=True).times.sustained_ops_per_second
             < float(SUSTAINED.high or 0)
         ),
-    ),
-    GuidedQuestion(
-        "Press *GPT-3 on B200*. Why does this network use a larger share of its peak than ResNet-50 on RaPiD?",
-        PRESETS["GPT-3 on B200"],
-        _gpt3,
-        lambda state: state.times.share_of_peak > 2 * RooflineState(**PRESETS["RaPiD (2021)"]).times.share_of_peak,
+        ("presets", "fused"),
+        "roofline",
+        ("below the range", "in it", "above it"),
     ),
 )
 
@@ -343,13 +301,15 @@ MACHINE_QUESTIONS = (
         {},
         _measured,
         lambda state: 0 < _slowest(state)[2] <= 1,
+        ("precision", "workload"),
+        "roofline",
     ),
 )
 
 
 def explorer() -> widgets.RooflineExplorer:
-    """The explorer as the lab opens it: the chip of the prediction, in 16 bits, layer by layer."""
-    return widgets.RooflineExplorer(chip=CHIP, precision="bf16", batch=BATCH, view=LAYER_ROWS)
+    """The explorer where the prediction asks: its chip, in 16 bits, recipe by recipe."""
+    return widgets.RooflineExplorer(chip=CHIP, precision="bf16", batch=BATCH, view=RECIPE_ROWS)
 
 
 def machine_explorer() -> widgets.RooflineExplorer:

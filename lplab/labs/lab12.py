@@ -32,8 +32,8 @@ def _percent(share: float) -> str:
 
 
 def explorer() -> widgets.BillExplorer:
-    """The bill in its first position: GPT-3 in 2020, at 16 bits."""
-    return widgets.BillExplorer(**bills.PRESETS["GPT-3 (2020)"])
+    """The bill where the prediction asks: the 4-bit step of ResNet-50."""
+    return widgets.BillExplorer(**bills.PRESETS["4 bits (2020)"])
 
 
 def left(state: BillState) -> tuple[float, float]:
@@ -80,14 +80,6 @@ def _each_alone(state: BillState) -> tuple[float, float]:
     return left(state.changed(compression=1))[0], left(state.changed(precision="16 bits"))[0]
 
 
-def _old_chips(state: BillState) -> str:
-    return (
-        f"{_percent(left(state)[0])} of the energy is left. A V100 has no faster multipliers for 4 bits, so "
-        "arithmetic takes as long as before, and draws the same power. Bits that a chip cannot multiply "
-        "save next to nothing."
-    )
-
-
 def _diamond(state: BillState) -> str:
     published = runs.get("gpt3").published_kilograms or 0.0
     modelled = state.bill.kilograms
@@ -107,43 +99,47 @@ def _place_and_precision(state: BillState) -> tuple[float, float]:
 
 QUESTIONS = (
     GuidedQuestion(
-        "Press *4 bits (2020)*, and compare the bar of 4 bits with that of 16 bits. Which part shrinks most, and why "
-        "does *static* shrink less?",
+        "This is the step of your guess. Compare the bar of 4 bits with that of 16 bits. Which part shrinks most?",
         bills.PRESETS["4 bits (2020)"],
         _four_bits,
         lambda state: (
             _parts(state)[1]["arithmetic"] / _parts(state)[0]["arithmetic"]
             < min(_parts(state)[1][name] / _parts(state)[0][name] for name in ("memory", "network", "static"))
         ),
+        controls=("presets", "precision"),
+        figure="parts",
+        guess=("arithmetic", "memory", "network", "static"),
     ),
     GuidedQuestion(
-        "Press *ScaleCom (2020)*. Numbers have 16 bits again, but only 1 byte in 100 travels. How much of the time "
-        "is left, and how much of the energy?",
+        "Press *ScaleCom (2020)*. Numbers have 16 bits again, but only 1 byte in 100 travels. Which share of "
+        "the energy is left?",
         bills.PRESETS["ScaleCom (2020)"],
         _compression,
         lambda state: left(state)[1] < 0.5 < left(state)[0] and bills.waiting_share(state) < 0.05,
+        controls=("presets", "precision", "compression"),
+        figure="parts",
+        guess="%",
     ),
     GuidedQuestion(
-        "Stay there and choose *4 bits* as well. How much energy is left? Is that less or more than "
-        "the share of question 1 times the share of question 2?",
+        "Stay there and choose *4 bits* as well. Which share of the energy is left?",
         {**bills.PRESETS["ScaleCom (2020)"], "precision": "4 bits"},
         _both,
         lambda state: (
             left(state)[0] < _each_alone(state)[0] * _each_alone(state)[1] and bills.waiting_share(state) < 0.05
         ),
+        controls=("presets", "precision", "compression"),
+        figure="parts",
+        guess="%",
     ),
     GuidedQuestion(
-        "Press *GPT-3 (2020)* and choose *4 bits*. Why does next to nothing change?",
-        {**bills.PRESETS["GPT-3 (2020)"], "precision": "4 bits"},
-        _old_chips,
-        lambda state: left(state)[0] > 0.98 and _parts(state)[0]["arithmetic"] == _parts(state)[1]["arithmetic"],
-    ),
-    GuidedQuestion(
-        "Press *GPT-3 (2020)* again, and look at the lower figure. How far is the model from the published diamond? "
-        "What matters more, the place or the precision?",
+        "Press *GPT-3 (2020)*: this figure is the whole training, and the diamond is published. What matters "
+        "more, the place or the precision?",
         bills.PRESETS["GPT-3 (2020)"],
         _diamond,
         lambda state: _place_and_precision(state)[0] > 10 * _place_and_precision(state)[1],
+        controls=("presets", "precision", "place"),
+        figure="places",
+        guess=("the place", "the precision"),
     ),
 )
 
@@ -188,45 +184,25 @@ def _computing_costs_most(state: EdgeState) -> str:
     )
 
 
-def _even(state: EdgeState) -> str:
-    return (
-        f"With {state.epochs} epochs computing takes {_percent(computing(state))} and the radio "
-        f"{_percent(1 - computing(state))}. With one epoch it is {_percent(computing(state.changed(epochs=1)))}."
-    )
-
-
-def _wifi(state: EdgeState) -> str:
-    mobile = state.changed(radio="lte")
-    return (
-        f"Wi-Fi takes far less energy for a byte. The radio's share falls from {_percent(1 - computing(mobile))} to "
-        f"{_percent(1 - computing(state))}."
-    )
-
-
 EDGE_QUESTIONS = (
     GuidedQuestion(
-        "Press *FedAvg (2017)*. What costs most with 32 bits, and what do FP8 and a sparse update leave?",
+        "Press *FedAvg (2017)*. What costs most with 32 bits?",
         edge.PRESETS["FedAvg (2017)"],
         _radio_costs_most,
         lambda state: edge.rounds(state)[SPARSE].down_joules > 5 * edge.rounds(state)[SPARSE].up_joules,
+        controls=("presets", "epochs"),
+        figure="figure",
+        guess=("computing", "the radio"),
     ),
     GuidedQuestion(
-        "Press *ResNet-18*, a larger network with larger images. How much can compression save now?",
+        "Press *ResNet-18*, a larger network with larger images. Which share of the energy can compression "
+        "save at most?",
         edge.PRESETS["ResNet-18"],
         _computing_costs_most,
         lambda state: computing(state) > 0.5 and _left_with(state, SPARSE) > computing(state),
-    ),
-    GuidedQuestion(
-        "Stay with ResNet-18 and move *epochs*. With how many does computing take as much energy as the radio?",
-        {**edge.PRESETS["ResNet-18"], "epochs": 2},
-        _even,
-        lambda state: abs(computing(state) - 0.5) < 0.03,
-    ),
-    GuidedQuestion(
-        "Press *FedAvg (2017)* and choose Wi-Fi. What becomes of the radio's share?",
-        {**edge.PRESETS["FedAvg (2017)"], "radio": "wifi"},
-        _wifi,
-        lambda state: computing(state) > 1.5 * computing(state.changed(radio="lte")),
+        controls=("presets", "epochs"),
+        figure="figure",
+        guess="%",
     ),
 )
 GUIDED = ((explorer, QUESTIONS), (edge_explorer, EDGE_QUESTIONS))
@@ -311,7 +287,7 @@ def search_kilograms() -> dict[str, float]:
 
 
 def search_corrected() -> widgets.LiveFigure:
-    """These corrections, as bars."""
+    """The corrections of a published number, as bars."""
     published = [runs.get(name).published_kilograms or 0.0 for name in ("nas_2019", "nas_2021")]
     return widgets.LiveFigure(figures.corrections(list(search_kilograms().items()), published))
 

@@ -15,7 +15,7 @@ from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
 from lplab.number_text import decibels, number, percent, signed_percent
 from lplab.quantizers import Hadamard
 from lplab.widgets.explorers import scale_explorer as scales
-from lplab.widgets.explorers.scale_explorer import COLUMN, E4M3, FLOAT32, PRESETS, WHOLE, ScaleState
+from lplab.widgets.explorers.scale_explorer import COLUMN, DOWN, E4M3, FLOAT32, PRESETS, UP, WHOLE, ScaleState
 
 EXAMPLE = (0.7, -0.1, 0.02, 3.5)  # a block of four numbers: that of the text and of exercise 13.1
 OUTLIER = (8.0, *[0.5] * 15)  # a block of sixteen: that of the text about Hadamard
@@ -26,8 +26,8 @@ GRADIENT_MXFP4 = {"tensor": "gradient"} | PRESETS["MXFP4"]
 
 
 def explorer() -> widgets.ScaleExplorer:
-    """The explorer in its first position: a weight with one scale, which is not what the questions are about."""
-    return widgets.ScaleExplorer()
+    """The explorer where the prediction asks: a gradient with one scale."""
+    return widgets.ScaleExplorer(tensor="gradient")
 
 
 def signal_to_noise(state: ScaleState) -> float:
@@ -45,10 +45,11 @@ def _decibels(state: ScaleState, **changes: Any) -> str:
 
 
 def _who_survives(state: ScaleState) -> str:
-    weight, rows = zeroed(state.changed(tensor="weight")), survivors(state)
+    gradient = state.changed(tensor="gradient")
+    weight, rows = zeroed(state), survivors(gradient)
     return (
-        f"{percent(zeroed(state))} of the gradient becomes zero. Only its outliers survive, and they gather in some rows. In one row {percent(rows.max())} "
-        f"survive, in the median row {percent(float(np.median(rows)))}. The weight has hardly any outliers, and {percent(weight)} of it becomes zero."
+        f"The weight has hardly any outliers, and {percent(weight)} of it becomes zero. Of the gradient it is {percent(zeroed(gradient))}: only its outliers "
+        f"survive, and they gather in some rows. In one row {percent(rows.max())} survive, in the median row {percent(float(np.median(rows)))}."
     )
 
 
@@ -88,58 +89,73 @@ def _does_the_axis_matter(state: ScaleState) -> str:
     )
 
 
-def hadamard_gain(state: ScaleState) -> float:
-    """How many dB the transform brings."""
-    return signal_to_noise(state.changed(hadamard=True)) - signal_to_noise(state.changed(hadamard=False))
-
-
-def _whom_hadamard_helps(state: ScaleState) -> str:
-    nvfp4 = state.changed(**PRESETS["NVFP4"])
+def _down_or_up(state: ScaleState) -> str:
+    down = state.changed(scale=DOWN)
+    clipped = [percent(float(scales.result(each).clipped.mean())) for each in (down, state)]
     return (
-        f"MXFP4 rises from {_decibels(state, hadamard=False)} to {_decibels(state)}. NVFP4 falls from {_decibels(nvfp4)} to {_decibels(nvfp4, hadamard=True)}. "
-        "The transform spreads an outlier over 16 numbers. A small block with a fine scale holds the outlier well, and loses when it is spread."
+        f"{_what_blocks_buy(down)} Rounded down, the scale clips {clipped[0]} of the numbers; rounded up it clips {clipped[1]}, "
+        f"but {percent(zeroed(state))} becomes zero, and signal to noise is {_decibels(state)}. For this gradient the two "
+        "are nearly equal."
     )
+
+
+def _down_or_up_is_true(state: ScaleState) -> bool:
+    down = state.changed(scale=DOWN)
+    wins = down.bits == 4.25 and signal_to_noise(down) > signal_to_noise(down.changed(shared=WHOLE, scale=FLOAT32)) + 5
+    clips = [scales.result(each).clipped.any() for each in (down, state)]
+    loses = clips == [True, False] and zeroed(state) > zeroed(down)
+    return bool(wins and loses and abs(signal_to_noise(state) - signal_to_noise(down)) < 0.5)
 
 
 QUESTIONS = (
     GuidedQuestion(
-        "Choose the *gradient*. All of its numbers share one scale. Which of them survive, and how much of the *weight* would be lost in the same way?",
-        {"tensor": "gradient"},
+        "This is the gradient of your guess: all of its numbers share one scale. Choose the *weight* instead."
+        " Which share of it becomes zero?",
+        {"tensor": "weight"},
         _who_survives,
         lambda state: (
-            zeroed(state) > 0.85 > 0.3 > zeroed(state.changed(tensor="weight"))
-            and survivors(state).max() > 4 * np.median(survivors(state))
+            zeroed(state.changed(tensor="gradient")) > 0.85 > 0.3 > zeroed(state)
+            and (lambda rows: rows.max() > 4 * np.median(rows))(survivors(state.changed(tensor="gradient")))
         ),
+        controls=("tensor",),
+        figure="map",
+        guess="%",
     ),
     GuidedQuestion(
-        "Press *MXFP4*: 32 neighbours share a power of two. What does this cost, and what does it win?",
-        GRADIENT_MXFP4,
-        _what_blocks_buy,
-        lambda state: state.bits == 4.25 and signal_to_noise(state) > signal_to_noise(state.changed(shared=WHOLE)) + 5,
+        "Press *MXFP4* and choose the gradient again: 32 neighbours share a power of two, rounded down. Then "
+        "choose *E8M0 up* for the scale, rounded up. Does it keep more of the signal?",
+        GRADIENT_MXFP4 | {"scale": UP},
+        _down_or_up,
+        _down_or_up_is_true,
+        controls=("presets", "tensor", "scale"),
+        figure="map",
+        guess=("more", "as much", "less"),
     ),
     GuidedQuestion(
-        "Press *NVFP4*. It has blocks of 16 and scales in E4M3. Which of the two changes wins more? Try each alone.",
+        "Press *NVFP4*. It has blocks of 16 instead of 32, and scales in E4M3 instead of powers of two. Which"
+        " of the two changes wins more? Try each alone.",
         {"tensor": "gradient"} | PRESETS["NVFP4"],
         _which_change_wins,
         lambda state: (
             signal_to_noise(state.changed(**PRESETS["MXFP4"]).changed(scale=E4M3))
             > signal_to_noise(state.changed(**PRESETS["MXFP4"]).changed(shared="1×16")) + 1
         ),
+        controls=("presets", "shared", "scale"),
+        figure="curves",
+        guess=("blocks of 16", "scales in E4M3"),
     ),
     GuidedQuestion(
-        "Press *MXFP4* again and lay the *blocks along a column*. Does the signal to noise change much? How many numbers do you think are rounded to another number? The answer counts them.",
+        "Press *MXFP4* again and lay the *blocks along a column* instead of a row. Signal to noise stays "
+        "nearly the same. Which share of the numbers is rounded to another number?",
         GRADIENT_MXFP4 | {"axis": COLUMN},
         _does_the_axis_matter,
         lambda state: (
             abs(signal_to_noise(state) - signal_to_noise(state.changed(axis=scales.ROW))) < 1
             and 0.2 < changed_by_axis(state) < 0.8
         ),
-    ),
-    GuidedQuestion(
-        "Lay the blocks along a row again and tick *Hadamard*. It adds and subtracts 16 neighbours before they are rounded, and undoes this afterwards. Does it help MXFP4? Then press *NVFP4*, which clears the tick. Does a tick help NVFP4?",
-        GRADIENT_MXFP4 | {"hadamard": True},
-        _whom_hadamard_helps,
-        lambda state: hadamard_gain(state) > 1 and hadamard_gain(state.changed(**PRESETS["NVFP4"])) < -1,
+        controls=("presets", "axis"),
+        figure="map",
+        guess="%",
     ),
 )
 GUIDED = ((explorer, QUESTIONS),)

@@ -170,8 +170,8 @@ def branches_figure() -> go.Figure:
 
 
 def explorer() -> widgets.IngredientExplorer:
-    """The explorer where it opens: NVFP4 in both passes, without a helper."""
-    return widgets.IngredientExplorer()
+    """The explorer where the prediction asks: NVFP4 in the backward pass alone."""
+    return widgets.IngredientExplorer(forward="bf16")
 
 
 def guided_explorer() -> GuidedExplorer:
@@ -209,13 +209,6 @@ def _gap(state: IngredientState) -> float:
     return float(ingredient_branches().gap(state.ingredients).mean())
 
 
-def _without_forward(state: IngredientState) -> str:
-    return (
-        f"The gap is {bits_text(_gap(state))} bits instead of {bits_text(_gap(state.changed(forward='nvfp4')))}. The gradients are still in four bits, "
-        "but the network that they belong to is computed in 16. Nearly all of the gap came from the forward pass."
-    )
-
-
 def _without_backward(state: IngredientState) -> str:
     return (
         f"The gap is {bits_text(_gap(state))} bits. With four bits in both passes it was {bits_text(_gap(state.changed(backward='nvfp4')))}. "
@@ -228,17 +221,6 @@ def _mxfp4(state: IngredientState) -> str:
     return (
         f"The gap of MXFP4 is {bits_text(_gap(state))} bits and that of NVFP4 {bits_text(nvfp4)}, so it is {_gap(state) / nvfp4:.1f} times as large. The blocks of MXFP4 are twice "
         "as long, and their scales are powers of two, so the largest number of a block seldom meets the largest of the format."
-    )
-
-
-def _helpers(state: IngredientState) -> str:
-    each = ", ".join(
-        f"{HELPERS[name]} {bits_text(_gap(state.changed(**{name: False})))}" for name in NVFP4_2025.helpers
-    )
-    return (
-        f"The gap of the whole recipe is {bits_text(_gap(state))} bits. With one helper taken out it is: {each}. For "
-        f"{sum(map(within_noise, NVFP4_2025.helpers))} of {len(NVFP4_2025.helpers)} helpers, the seeds do not even agree whether the gap grows. NVIDIA needed all of them, for a network that "
-        "is a hundred thousand times as large."
     )
 
 
@@ -260,41 +242,42 @@ def _chips(state: IngredientState) -> str:
 
 QUESTIONS = (
     GuidedQuestion(
-        "The explorer opens with NVFP4 in both passes. Set *forward* to BF16. How much of the gap is left?",
-        {"forward": "bf16"},
-        _without_forward,
-        lambda state: abs(_gap(state)) < 0.35 * _gap(state.changed(forward="nvfp4")),
-    ),
-    GuidedQuestion(
-        "Press *Reset*, and set *backward* to BF16 instead. How much is left now?",
-        {"backward": "bf16"},
+        "This is your guess: the forward pass in BF16. Now set *forward* to NVFP4 and *backward* to BF16. How"
+        " large is the gap to float32?",
+        {"forward": "nvfp4", "backward": "bf16"},
         _without_backward,
         lambda state: _gap(state) > 0.75 * _gap(state.changed(backward="nvfp4")),
+        controls=("forward", "backward"),
+        figure="losses",
+        guess="bits",
     ),
     GuidedQuestion(
         "Set both passes to MXFP4. How many times as large as NVFP4's is the gap?",
         {"forward": "mxfp4", "backward": "mxfp4"},
         _mxfp4,
         lambda state: _gap(state) > 1.2 * _gap(IngredientState()),
+        controls=("forward", "backward"),
+        figure="losses",
+        guess="times",
     ),
     GuidedQuestion(
-        "Press *NVFP4 (2025)*. It has the first four helpers. Take them out one at a time. Which of them can you see in the gap?",
-        board.PRESETS["NVFP4 (2025)"],
-        _helpers,
-        lambda state: any(map(within_noise, NVFP4_2025.helpers)),
-    ),
-    GuidedQuestion(
-        "Press *NVFP4 (2025)* again, and let the forward pass go back to BF16 from 82 % on. Which share of the gap "
-        "stays?",
+        "Press *NVFP4 (2025)*, which has the first four helpers, and let the forward pass go back to BF16 "
+        "from 82 % on. Which share of the gap stays?",
         {**board.PRESETS["NVFP4 (2025)"], "switch": True},
         _switch,
         lambda state: 0 < _gap(state) < 0.7 * _gap(state.changed(switch=False)),
+        controls=("presets", "switch"),
+        figure="losses",
+        guess="%",
     ),
     GuidedQuestion(
-        "How many times as fast as in BF16 is a step of *NVFP4 (2025)* on a B200? And on an H100, which is a chip of 2022?",
+        "Press *NVFP4 (2025)*. How many times as fast as in BF16 is a step on a B200? And on an H100, a chip of 2022?",
         {**board.PRESETS["NVFP4 (2025)"], "chip": "h100"},
         _chips,
         lambda state: board.speed(state) < board.speed(state.changed(chip="b200")),
+        controls=("presets", "chip"),
+        figure="time",
+        guess="times as fast",
     ),
 )
 GUIDED = ((explorer, QUESTIONS),)

@@ -28,7 +28,18 @@ from lplab.models.basic import (
     row_lstm,
     speech_net,
 )
+from lplab.models.gguf_file import read_gguf, smollm2
 from lplab.models.initialization import initialize
+from lplab.models.llama import (
+    KeyValueCache,
+    Llama,
+    LlamaShape,
+    bits_a_token,
+    llama,
+    rotate_neighbours,
+)
+from lplab.models.llama_cache import RoundedCache
+from lplab.models.llama_rotation import rotated
 from lplab.models.residual import Detector, DigitsResNet, ResidualBlock, ResNet, detector, digits_resnet, resnet
 from lplab.models.transformer import Attention, CharacterTransformer, character_transformer, transformer
 
@@ -41,20 +52,30 @@ __all__ = [
     "DepthwiseNet",
     "Detector",
     "DigitsResNet",
+    "KeyValueCache",
+    "Llama",
+    "LlamaShape",
     "ResNet",
     "ResidualBlock",
+    "RoundedCache",
     "RowLstm",
     "SpeechNet",
+    "bits_a_token",
     "character_transformer",
     "cnn",
     "depthwise_net",
     "detector",
     "digits_resnet",
     "initialize",
+    "llama",
     "lstm",
     "mlp",
+    "read_gguf",
     "resnet",
+    "rotate_neighbours",
+    "rotated",
     "row_lstm",
+    "smollm2",
     "speech_net",
     "transformer",
 ]

@@ -12,11 +12,15 @@ array([ 0.1, -0.7,  0.3])
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from lplab.quantizers.awq import awq_clipped, awq_scales
 from lplab.quantizers.delayed_scaling import AmaxHistory, DelayedScaling
 from lplab.quantizers.dorefa import dorefa_activations, dorefa_weights, dorefa_weights_backward
 from lplab.quantizers.four_bit_grids import GRADIENT_GRIDS, FourBitGrid, GridEffect, grid_effect
+from lplab.quantizers.gptq import gptq_round, input_hessian
 from lplab.quantizers.gradscale import GradScale
 from lplab.quantizers.hadamard import NVFP4_SIGNS, Hadamard
+from lplab.quantizers.kv_cache import Kivi
+from lplab.quantizers.layer_inputs import LayerInput, llm_int8
 from lplab.quantizers.loss_scaling import ConstantLossScale, DynamicLossScale, all_finite
 from lplab.quantizers.lsq import lsq_backward, lsq_format, lsq_forward, lsq_step
 from lplab.quantizers.luq import Luq
@@ -25,8 +29,12 @@ from lplab.quantizers.pact import pact_alpha, pact_backward, pact_forward, pact_
 from lplab.quantizers.pre_scaled import PreScaled
 from lplab.quantizers.quantizer import Quantizer
 from lplab.quantizers.radix4 import Radix4, two_phase
+from lplab.quantizers.rotation import random_rotation, rotate_reader, rotate_writer, without_mean
 from lplab.quantizers.sawb import SAWB_ROWS, Sawb, SawbRow, sawb_clip, sawb_scale
 from lplab.quantizers.scaling import Amax, Percentile, Scaling
+from lplab.quantizers.smoothing import smoothing_factors
+from lplab.quantizers.stored_weights import STORED_WEIGHTS, StoredWeights, bits_per_weight
+from lplab.quantizers.weight_grid import WeightGrid
 
 if TYPE_CHECKING:  # for editors and type checkers, which do not see __getattr__
     from lplab.quantizers.modules import Lsq, Pact, parameter_groups
@@ -36,6 +44,7 @@ __all__ = [
     "GRADIENT_GRIDS",
     "NVFP4_SIGNS",
     "SAWB_ROWS",
+    "STORED_WEIGHTS",
     "Amax",
     "AmaxHistory",
     "ConstantLossScale",
@@ -45,6 +54,8 @@ __all__ = [
     "GradScale",
     "GridEffect",
     "Hadamard",
+    "Kivi",
+    "LayerInput",
     "Lsq",
     "Luq",
     "MinMse",
@@ -56,11 +67,19 @@ __all__ = [
     "Sawb",
     "SawbRow",
     "Scaling",
+    "StoredWeights",
+    "WeightGrid",
     "all_finite",
+    "awq_clipped",
+    "awq_scales",
+    "bits_per_weight",
     "dorefa_activations",
     "dorefa_weights",
     "dorefa_weights_backward",
+    "gptq_round",
     "grid_effect",
+    "input_hessian",
+    "llm_int8",
     "lsq_backward",
     "lsq_format",
     "lsq_forward",
@@ -70,9 +89,14 @@ __all__ = [
     "pact_forward",
     "pact_penalty",
     "parameter_groups",
+    "random_rotation",
+    "rotate_reader",
+    "rotate_writer",
     "sawb_clip",
     "sawb_scale",
+    "smoothing_factors",
     "two_phase",
+    "without_mean",
 ]
 
 

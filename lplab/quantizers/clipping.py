@@ -33,7 +33,7 @@ class ClipErrors:
 
     @property
     def total(self) -> np.ndarray:
-        """Both together."""
+        """The error of rounding and of clipping together."""
         return self.rounding + self.clipping
 
 

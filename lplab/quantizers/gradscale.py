@@ -85,7 +85,7 @@ class GradScale:
             return self.vote_for(float(row_maxima(xp, array.reshape(1, -1))[0]))
 
     def vote_for(self, largest: float) -> int:
-        """As :meth:`vote`, for a gradient whose largest magnitude is known; NaN where an element is NaN.
+        """Vote as :meth:`vote`, for a gradient whose largest magnitude is known; NaN where an element is NaN.
 
         >>> layer = GradScale(scale=1.0)
         >>> layer.vote_for(32.0), layer.vote_for(33.0), layer.vote_for(65.0)

@@ -129,7 +129,7 @@ class PreScaled:
         return array_kernels.narrow(xp, elements.reshape(split.shape) * scales, split) / factor
 
     def _by_rounding_up(self, rows: np.ndarray, seed: int) -> np.ndarray:
-        """The same in a pass of the format's loops, and by definition the few blocks whose amax is a power of two."""
+        """Rounding in a pass of the format's loops, and by definition the few blocks whose amax is a power of two."""
         factor = rows.dtype.type(self.factor)
         with np.errstate(invalid="ignore", over="ignore"):
             values = self._round_up_format.quantize(rows * factor, self.rounding, seed) / factor

@@ -43,11 +43,6 @@ class SawbRow:
     extra_negative_level: bool = False
 
     @property
-    def has_zero(self) -> bool:
-        """Whether zero is a level."""
-        return self.levels % 2 == 1
-
-    @property
     def grid(self) -> np.ndarray:
         """All levels, ascending, in units of α: float64.
 

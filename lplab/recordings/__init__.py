@@ -1,4 +1,4 @@
-"""Recorded training runs that ship with lplab: magnitudes, maxima, many learners, AdaComp, recipes of 2025.
+"""Recorded runs that ship with lplab: magnitudes, maxima, learners, AdaComp, recipes of 2025, a language model.
 
 >>> gradient_maxima().largest.shape[0], recorded("transformer").steps[:3]
 (400, (0, 50, 100))
@@ -6,6 +6,7 @@
 
 from lplab.recordings.adacomp_runs import AdaCompRecording, adacomp_recording
 from lplab.recordings.ingredient_runs import IngredientBranches, Ingredients, ingredient_branches
+from lplab.recordings.language_model import LanguageModelRecording, LayerRecording, language_model_recording
 from lplab.recordings.learner_runs import (
     BETAS,
     CHUNKS,
@@ -27,6 +28,8 @@ __all__ = [
     "GradientMaxima",
     "IngredientBranches",
     "Ingredients",
+    "LanguageModelRecording",
+    "LayerRecording",
     "LearnerRun",
     "LearnerSetting",
     "MagnitudeCounts",
@@ -35,6 +38,7 @@ __all__ = [
     "gradient_maxima",
     "gradients_at",
     "ingredient_branches",
+    "language_model_recording",
     "many_learners",
     "recorded",
 ]

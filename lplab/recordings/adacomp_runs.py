@@ -84,7 +84,7 @@ class LayerHistory:
         """
         sent, empty = (float(np.mean(x) if at is None else x[at]) for x in (self.sent, self.empty))
         width = code_type(self.bin).itemsize
-        message = Transfer("gather", HEADER + (sent + empty) * width, sent * width)  # type: ignore[arg-type]  # means
+        message = Transfer("all_gather", HEADER + (sent + empty) * width, sent * width)  # type: ignore[arg-type]  # means
         found, bound = (
             compression_ratio.compression_ratios([message], self.size, learners),
             compression_ratio.entropy_bound(sent / self.size),

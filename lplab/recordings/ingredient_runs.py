@@ -112,7 +112,7 @@ class Ingredients:
         return ", ".join([*formats, *(HELPERS[name] for name in self.helpers)])
 
     def without(self, *helpers: str) -> Ingredients:
-        """The same without some helpers.
+        """The recipe without some helpers.
 
         >>> NVFP4_2025.without("hadamard").helpers
         ('stochastic', 'tiles', 'late')

@@ -24,6 +24,7 @@ from lplab.training.fixed_point.convert import LABELS, ROUNDINGS, ConversionCoun
 from lplab.training.fixed_point.training import digits_split, train_epochs, train_fixed_point, train_in_lockstep
 
 if TYPE_CHECKING:
+    from lplab.training.calibration import caught_inputs, change_in_order
     from lplab.training.emulation.checkpoint_state import (
         MissingQuantizerState,
         load_quantizer_state,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     )
     from lplab.training.emulation.recipe_report import RecipeReport, ReportRow, recipe_report
     from lplab.training.emulation.unseen_products import UnseenProductWarning
+    from lplab.training.few_bits import BitsReport, BitsRow, FewBits, bits_report
     from lplab.training.inference import (
         compare,
         inference_recipe,
@@ -59,10 +61,12 @@ if TYPE_CHECKING:
     from lplab.training.step_time import step_seconds
 
 _MODULES = {
+    "calibration": ("caught_inputs", "change_in_order"),
     "emulation.checkpoint_state": ("MissingQuantizerState", "load_quantizer_state", "quantizer_state"),
     "emulation.conversion": ("RoundsNothing", "dequantize_model", "float32", "quantize_model", "switch_recipe"),
     "emulation.recipe_report": ("RecipeReport", "ReportRow", "recipe_report"),
     "emulation.unseen_products": ("UnseenProductWarning",),
+    "few_bits": ("BitsReport", "BitsRow", "FewBits", "bits_report"),
     "inference": ("compare", "inference_recipe", "quantize_for_inference", "retune_batchnorm", "sensitivity"),
     "loop": ("tasks",),
     "loop.batches": ("Batches", "SequenceBatches"),
@@ -86,11 +90,14 @@ __all__ = [
     "Adam",
     "AdamW",
     "Batches",
+    "BitsReport",
+    "BitsRow",
     "ConversionCounts",
     "Converter",
     "Diagnosis",
     "DivergedError",
     "Epoch",
+    "FewBits",
     "FixedPointConfig",
     "FixedPointResult",
     "LayerRules",
@@ -110,6 +117,9 @@ __all__ = [
     "Trainer",
     "UnseenProductWarning",
     "Update",
+    "bits_report",
+    "caught_inputs",
+    "change_in_order",
     "compare",
     "default_loss",
     "dequantize_model",

@@ -20,6 +20,7 @@ from torch import nn
 
 from lplab.training.emulation.conversion import emulation_of, quantize_model
 from lplab.training.emulation.layer_kinds import kinds_of
+from lplab.training.few_bits import in_few_bits, is_few_bits
 from lplab.training.recipe.published_8bit import with_integer_scale
 from lplab.training.recipe.quant_spec import QuantSpec
 from lplab.training.recipe.recipe import LayerRules, Recipe
@@ -64,12 +65,20 @@ def quantize_for_inference(model: nn.Module, format: Any = "hfp8_forward", **opt
 
     Args:
         model: trained; any module that :func:`quantize_model` takes. It is not changed.
-        format: a format, its name, a ``QuantSpec`` or a whole ``Recipe``.
-        options: of :func:`inference_recipe`.
+        format: a format, its name, a ``QuantSpec`` or a whole ``Recipe``. Or a method for language models, as in
+            "w4a16_gptq:group=64": bits of weights and of activations (16: not rounded), methods, options; see
+            :class:`~lplab.training.few_bits.FewBits`. :func:`bits_report` then says what the weights take.
+        options: of :func:`inference_recipe`; of a method ``calibration``, batches of inputs, and ``layers``, see
+            :func:`~lplab.training.few_bits.in_few_bits`.
 
     >>> quantize_for_inference(nn.Linear(2, 2), "int8").training
     False
+    >>> net, batches = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2)), [torch.randn(16, 8)]
+    >>> quantize_for_inference(net, "w4a16_gptq:group=8", calibration=batches)[0].weight.unique().numel() <= 16 * 8
+    True
     """
+    if is_few_bits(format):
+        return in_few_bits(model, format, **options)
     recipe = format if isinstance(format, Recipe) else inference_recipe(format, **options)
     return quantize_model(model, recipe).eval()
 
@@ -77,6 +86,8 @@ def quantize_for_inference(model: nn.Module, format: Any = "hfp8_forward", **opt
 @torch.no_grad()
 def retune_batchnorm(model: nn.Module, inputs: Iterable[Any], batches: int = BATCHES) -> int:
     """Re-estimate running means and variances of all batch norms; weights, γ and β do not change.
+
+    As ``update_bn`` of ``torch.optim.swa_utils``, for rounded models, too.
 
     Args:
         model: as it will be used, quantized or not; its modes do not change.

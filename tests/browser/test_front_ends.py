@@ -47,9 +47,7 @@ def test_controls_of_a_kernel_that_was_restarted_say_so(notebook):
     page = notebook.page
     assert page.evaluate(NOTE, ".lp-prediction") == "none"
     page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
-    notebook.sees(
-        NOTE, '"The kernel that made this has ended, so nothing here answers. Run the cell again."', ".lp-prediction"
-    )
+    notebook.sees(NOTE, '"No kernel answers here any more. In the notebook, run this cell again."', ".lp-prediction")
     assert page.locator(".lp-prediction").count() == 1
     # JupyterLab's debugger may lose its answer with the kernel
     notebook.window.errors[:] = [error for error in notebook.window.errors if "debugger state" not in error]
@@ -60,10 +58,10 @@ RENDER = """async source => {
   const { default: view } = await import(url);
   const model = { get: () => ({}), set() {}, on() {}, off() {}, save_changes() {} };
   const scrolled = [];
-  for (const panel of ['', 'jp-Notebook']) {
+  for (const [around, inside] of [['', ''], ['jp-Notebook', ''], ['jp-Notebook', 'jp-Cell']]) {
     const page = document.createElement('div');
-    page.innerHTML = `<div class="${panel}"><section style="overflow-y: auto; height: 100px">` +
-      '<div class="lp-controls" style="height: 500px"><p></p></div></section></div>';
+    page.innerHTML = `<div class="${around}"><div class="${inside}"><section style="overflow-y: auto; height: 100px">` +
+      '<div class="lp-controls" style="height: 500px"><p></p></div></section></div></div>';
     document.body.append(page);
     view.render({ model, el: page.querySelector('p') });
     await new Promise(done => setTimeout(done, 200));
@@ -75,5 +73,5 @@ RENDER = """async source => {
 
 
 def test_a_page_without_a_notebooks_panel_can_still_be_scrolled(notebook):
-    """Voila, VS Code, Colab and exported pages have no panel: whatever scrolls around the controls is the page."""
-    assert notebook.page.evaluate(RENDER, script("controls.js")) == ["auto", "visible"]
+    """What scrolls outside of a cell is the page: Voila, VS Code, Colab and exported pages have no notebook's panel."""
+    assert notebook.page.evaluate(RENDER, script("controls.js")) == ["auto", "auto", "visible"]

@@ -16,24 +16,32 @@ from lplab import arithmetic
 from lplab import formats as F
 from lplab.compression import AdaComp, exchange
 from lplab.exercises.lab08.ring import contributions, ring_messages
-from lplab.hardware import systolic
+from lplab.hardware import footprint, systolic
 from lplab.quantizers import GRADIENT_GRIDS
 from lplab.widgets.mechanisms import (
     MECHANISMS,
+    ball,
     beads,
     bin,
     clip,
     coins,
+    energy_bill,
+    hole,
     ladder,
+    loss_scale,
     octaves,
     rectangle,
     register,
     shared_scale,
     skewed_array,
+    stripes,
+    turned_outlier,
 )
 from tests.browser import mechanism_pages
 from tests.kinds import slow
+from tests.widgets.mechanisms.test_hole import nearest_of_e2m1
 from tests.widgets.mechanisms.test_skewed_array import simulated as simulated_array
+from tests.widgets.mechanisms.test_stripes import block_of
 from tests.widgets.mechanisms.test_union import by_hand as union_by_hand
 
 pytestmark = pytest.mark.browser
@@ -184,17 +192,96 @@ def check_union(now: dict[str, Any], state: dict[str, Any]) -> None:
 
 
 def check_skewed_array(now: dict[str, Any], state: dict[str, Any]) -> None:
-    m, n, cycle = state["m"], state["n"], state["cycle"]
-    assert now["cycles"] == systolic.cycles(m, n, skewed_array.INNER, skewed_array.ROWS, skewed_array.COLUMNS)
-    busy = systolic.utilization(m, n, skewed_array.INNER, skewed_array.ROWS, skewed_array.COLUMNS)
-    assert sum(now["counts"]) == m * n * skewed_array.INNER and now["busy"] == pytest.approx(busy)
+    k, n, cycle = state["k"], state["n"], state["cycle"]
+    sizes = (skewed_array.INPUTS, n, k, skewed_array.ROWS, skewed_array.COLUMNS)
+    assert now["cycles"] == systolic.cycles(*sizes, "ws")
+    busy = systolic.utilization(*sizes, "ws")
+    assert sum(now["counts"]) == k * n * skewed_array.INPUTS and now["busy"] == pytest.approx(busy)
     if now["end"]:
         assert now["share"] == pytest.approx(busy)
     *_, rows, columns = now["folds"][now["fold"]]
     working = simulated_array(rows, columns)
-    assert now["within"] == cycle % 10
+    assert now["within"] == cycle % 14 and now["loaded"] == min(now["within"] + 1, skewed_array.ROWS)
     expected = working[now["within"]] if now["within"] < len(working) else np.zeros((4, 4), bool)
     assert now["cells"] == expected.tolist()
+
+
+def check_turned_outlier(now: dict[str, Any], state: dict[str, Any]) -> None:
+    matrix, numbers = turned_outlier.turn(now["degrees"]), np.array(turned_outlier.NUMBERS)
+    assert now["degrees"] == turned_outlier.STEP * state["place"] and now["turned"] == pytest.approx(
+        matrix @ numbers, abs=1e-3
+    )
+    end = 6 * now["scale"]
+    assert now["clipped"] == (np.abs(matrix @ numbers) > end).tolist()
+    if not state["coin"]:
+        assert now["rounded"] == pytest.approx(turned_outlier.FORMAT.quantize(matrix @ numbers), abs=1e-3)
+    back = matrix.T @ now["rounded"]
+    assert now["back"] == pytest.approx(back, abs=2e-3)
+    assert now["error"] == pytest.approx(np.linalg.norm(back - numbers) / np.linalg.norm(numbers), abs=1e-3)
+    assert now["left"] == pytest.approx(back @ numbers / (numbers @ numbers), abs=1e-3)
+
+
+def check_energy_bill(now: dict[str, Any], state: dict[str, Any]) -> None:
+    chip, pue = energy_bill.JOB.step("fp16_mixed"), energy_bill.PUES[state["building"]]
+    power = chip.watts / energy_bill.JOB.devices
+    region = energy_bill.PLACES[state["place"]]
+    whole = footprint.bill(watts=power, hours=state["hours"], devices=state["chips"], pue=pue, region=region)
+    assert [now["kwh"], now["kilograms"], now["pue"]] == pytest.approx([whole.kwh, whole.kilograms, pue])
+    assert sum(now["watts"].values()) == pytest.approx(power * pue * state["chips"])
+    around = chip.network / chip.seconds / energy_bill.JOB.devices + energy_bill.HOST_WATTS
+    assert now["share"] == pytest.approx((power - around) / (power * pue))
+
+
+def check_hole(now: dict[str, Any], state: dict[str, Any]) -> None:
+    x = state["place"] / hole.PARTS
+    assert [now["x"], now["right"], now["yours"]] == [x, nearest_of_e2m1(x), nearest_of_e2m1(x, forgotten=3)]
+    assert now["distance"] == now["yours"] - now["right"]
+    tried = [(each["at"], each["side"]) for each in hole.data()["boundary"][: state["tried"]]]
+    wrong = [k for k, each in enumerate(tried) if each in [(2.5, 1), (3, -1), (3, 0), (3, 1), (3.5, -1)]]
+    assert now["wrong"] == len(wrong) and now["smallest"] == (wrong[0] if wrong else None)
+
+
+def check_ball(now: dict[str, Any], state: dict[str, Any]) -> None:
+    w, levels = ball.STARTS[state["place"]], []
+    for _ in range(state["step"] + 1):
+        y = np.round(3 * w) / 3
+        levels.append(y)
+        before, w = w, w - state["slope"] * ball.RATE * (y - ball.TARGET)
+    assert [now["w"], now["y"]] == pytest.approx([before, y], abs=1e-5)
+    assert now["gradient"] == pytest.approx(state["slope"] * (y - ball.TARGET))
+    late = levels[-ball.LATE :]
+    assert now["mean"] == (pytest.approx(np.mean(late)) if len(late) == ball.LATE else None)
+
+
+def check_loss_scale(now: dict[str, Any], state: dict[str, Any]) -> None:
+    fmt = loss_scale.FORMATS[state["format"]]
+    scaled = loss_scale.gradients() * 2.0 ** state["scale"]
+    codes = fmt.encode(scaled)
+    values = fmt.decode(codes)
+    zero, infinite = np.sum(values == 0), np.sum(~np.isfinite(values))
+    normal = np.sum(np.isfinite(values) & (values >= fmt.smallest_normal))
+    assert [now["zero"], now["normal"], now["infinite"]] == [zero, normal, infinite]
+    assert now["subnormal"] == len(values) - zero - normal - infinite
+    assert [now["share"], now["over"]] == pytest.approx([zero / len(values), infinite / len(values)])
+    edges = np.array([fmt.smallest_subnormal / 2, fmt.smallest_normal, fmt.max]) / 2.0 ** state["scale"]
+    assert [now["edges"][name] for name in ("zero", "normal", "high")] == pytest.approx(np.log2(edges), abs=0.1)
+
+
+def check_stripes(now: dict[str, Any], state: dict[str, Any]) -> None:
+    axes = {"y": ("to,ti,oi", "xw"), "dx": ("ti,to,oi", "gw"), "dW": ("oi,to,ti", "gx")}[state["product"]]
+    (result, *of_factors), factors = axes[0].split(","), axes[1]
+    sizes = {name[0]: size for name, size in stripes.SIZES.items()}
+    row, column = divmod(now["place"], sizes[result[1]])
+    place = {result[0]: row, result[1]: column}
+    [summed] = set(of_factors[0]) & set(of_factors[1])
+    assert now["factors"] == list(factors) and now["summed"][0] == summed
+    assert now["at"] == {axis: place[axis[0]] for axis in now["axes"]}
+    pairs = set()
+    for k in range(sizes[summed]):
+        cells = [tuple((place | {summed: k})[axis] for axis in each) for each in of_factors]
+        assert now["terms"][k] == [list(cell) for cell in cells]
+        pairs.add(tuple(block_of(cell, state["ways"][name]) for cell, name in zip(cells, factors, strict=True)))
+    assert now["pairs"] == len(pairs) and now["legal"] == (len(pairs) == sizes[summed] // 4)
 
 
 CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
@@ -203,11 +290,17 @@ CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "skewed_array": check_skewed_array,
     "clip": check_clip,
     "coins": check_coins,
+    "hole": check_hole,
+    "energy_bill": check_energy_bill,
     "ladder": check_ladder,
+    "loss_scale": check_loss_scale,
     "octaves": check_octaves,
     "rectangle": check_rectangle,
     "register": check_register,
     "ring": check_ring,
+    "turned_outlier": check_turned_outlier,
+    "ball": check_ball,
+    "stripes": check_stripes,
     "shared_scale": check_shared_scale,
     "union": check_union,
 }

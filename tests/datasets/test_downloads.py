@@ -148,9 +148,10 @@ def test_without_pooch_one_sentence_says_what_to_install(tmp_path, monkeypatch):
 
 def test_the_default_folder_is_the_users(monkeypatch, tmp_path):
     monkeypatch.setenv("LPLAB_DATA", str(tmp_path))
-    assert downloads._default_folder(FASHION_MNIST) == tmp_path / "Fashion-MNIST"
+    assert downloads.default_folder(FASHION_MNIST.title) == tmp_path / "Fashion-MNIST"
     monkeypatch.delenv("LPLAB_DATA")
-    assert downloads._default_folder(MNIST).parts[-1] == "MNIST" and "lplab" in str(downloads._default_folder(MNIST))
+    found = downloads.default_folder(MNIST.title)
+    assert found.parts[-1] == "MNIST" and "lplab" in str(found)
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\0\x0d\x01\0\0\0\x01" + bytes(4), b"\0\0\x08\x01\0\0\0\x05abc"])

@@ -13,13 +13,14 @@ from lplab import cli, widgets
 from lplab.claims.papers.ddl_model import ddl_step
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab08 import draw_buckets, draw_ring
-from lplab.exercises.lab08.hiding import all_sent, resnet_backward
+from lplab.exercises.lab08.hiding import MEBIBYTES, all_sent, resnet_backward
 from lplab.exercises.lab08.ring import contributions, ring_messages, runs
 from lplab.exercises.lab08.targets import cost, meet
 from lplab.exercises.lab08.weights import to_fp8, update_share
 from lplab.exercises.model import exercise_catalogue
 from lplab.formats import get as format_of
 from lplab.hardware import Cluster, network, overlap, simulate, workloads
+from lplab.labs import lab08
 from lplab.widgets.explorers.cluster_explorer import PRESETS, RECIPES, ClusterState
 from tests.exercises.in_process import judge_here as judge
 
@@ -71,7 +72,34 @@ def test_what_running_a_schedule_finds():
     assert "parts are numbered 0 to 2" in runs((3,), [(*row[:3], row[3] - 3, row[4]) for row in rows])
     assert "nobody sends to himself" in runs((2,), [(0, 0, 0, 0, 1)])
     assert "one at a time" in runs((3,), [*rows, rows[0]])
+    early = [(*row[:3], row[3] if row[4] else (row[3] - 1) % 3, row[4]) for row in rows]
+    assert "part 0 of rank 0 replaces that of rank 1, but it holds the numbers of only 1 of 3" in runs((3,), early)
     assert contributions([list(row) for row in rows], 3)[-1].tolist() == [[3, 3, 3]] * 3
+
+
+def last_bucket(sizes, bucket):
+    """Bytes of the message that is sent last."""
+    sent, held = [], 0.0
+    for size in sizes:
+        held += size
+        if held >= bucket:
+            sent.append(held)
+            held = 0.0
+    return held or sent[-1]
+
+
+def test_what_is_left_for_the_last_bucket_makes_the_bumps():
+    backward, sizes, latency, bandwidth = resnet_backward(100.0)
+    left = {mib: last_bucket(sizes, mib * 2**20) / 2**20 for mib in MEBIBYTES}
+    seconds = {mib: all_sent(backward, sizes, mib * 2**20, latency, bandwidth) for mib in MEBIBYTES}
+    many = [mib for mib in MEBIBYTES if mib >= 4]
+    assert sorted(many, key=left.get) == sorted(many, key=seconds.get)
+    assert "With 16 MiB it holds 14 MiB, with 11.3 only 0.5" in TEXT
+    assert round(left[16]) == 14 and [round(left[mib], 1) for mib in MEBIBYTES if round(mib, 1) == 11.3] == [0.5]
+
+
+def test_both_steps_of_the_text_have_one_axis():
+    assert lab08.slow_step().layout.xaxis.range == lab08.fast_step().layout.xaxis.range
 
 
 def test_the_exercises_overlap_is_the_simulators():
@@ -108,6 +136,18 @@ def test_students_functions_are_drawn_once_they_work():
 
 
 CATCHES = (  # a mistake, and words of the first example that it misses
+    (
+        "08.1",
+        "the second half begins with the part that a rank sent first, not with the one that is complete",
+        "1 of 2",
+    ),
+    ("08.2", "the network forgets that it is busy", "The network is still busy"),
+    ("08.2", "a last message is always sent, and pays latency even if it is empty", "three latencies"),
+    (
+        "08.2",
+        "what is left is sent at once, though the network is still busy",
+        "the third layer's gradient is sent alone",
+    ),
     ("08.2", "exactly the bucket's size is sent, and the rest kept", "nothing is kept back"),
     ("08.2", "a bucket is closed before it would hold more than its size", "3 bytes do not fill it"),
     ("08.3", "the search for devices halves its range, as if more were always faster", "More devices are not always"),

@@ -38,7 +38,7 @@ def test_a_students_selection_is_drawn_once_it_works():
     drawn = draw_selection(solved)
     assert isinstance(drawn, widgets.LiveFigure)
     assert drawn.layout.meta["title"] == "Yours agrees at 200 of 200 elements"
-    sent = int(R.window("convolution", 30).sent[:200].sum())
+    sent = int(R.window("convolution", 237).sent[:200].sum())
     assert draw_selection(nothing).layout.meta["title"] == f"Yours agrees at {200 - sent} of 200 elements"
 
 
@@ -175,7 +175,7 @@ def test_what_it_says_of_the_claims():
     )
     assert whole_claim["badge"].endswith("text is behind after 500 steps") and whole_claim["verdict"] == "shown in part"
     late = whole_claim["explained"][-1]["sentence"]
-    assert late.startswith("The LSTM's training loss is behind dense") and "after 500" in late
+    assert late.startswith("The LSTM's training loss is behind the uncompressed one") and "after 500" in late
     assert "waits for about 131 steps" in whole_claim["explained"][-1]["sentence"]
     selection = claims.row(claims.get("adacomp_2018_selection"))
     assert all(found["holds"] for found in selection["findings"]) and "by plain SGD" in selection["experiment"]

@@ -22,7 +22,7 @@ PROJECT = Path(__file__).parents[2]
 
 def test_the_references_are_what_the_library_computes():
     for case in product_cases():
-        assert array_cycles(*case) == systolic.cycles(*case)
+        assert array_cycles(*case) == systolic.cycles(*case, "ws")
     seconds, narrow = np.array([3.0, 1.0, 2.0]), np.array([True, False, True])
     gain, bound = step_speedup(seconds, narrow, 4.0, 0.0)
     assert gain == pytest.approx(float(amdahl.speedup(seconds, [4, 1, 4]))) and bound == pytest.approx(6)

@@ -216,7 +216,7 @@ def test_both_rules_are_drawn_and_agreement_is_counted():
     title = draw_scales(solved_block).layout.meta["title"]
     blocks = block_exercise.gradient()[::2]
     changes = [np.abs(F.get("mxfp4").quantize(x)).max() / np.abs(x).max() - 1 for x in blocks]
-    assert f"changes by −{-100 * np.mean(changes):.2g} % on average rounded down" in title
+    assert f"On average −{-100 * np.mean(changes):.2g} % rounded down" in title
     assert title.endswith("yours agrees in 256 of 256 results")
     same = int(draw_scales(always_up).layout.meta["title"].partition("agrees in ")[2].partition(" of")[0])
     assert 128 <= same < 256

@@ -13,6 +13,7 @@ from lplab.exercises.capstone.points import FOR_BUDGET, MAX_POINTS
 from lplab.exercises.capstone.published_recipes import is_published, plain_mxfp4
 from lplab.exercises.capstone.scoring import BUDGET, checked_recipe
 from lplab.exercises.checks.variants import function_of
+from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab14 import EXERCISES, draw_pair, draw_slopes, draw_two_weights
 from lplab.exercises.lab14.four_bits import SIZES, captured_layers, fp4, hadamard
 from lplab.exercises.lab14.hadamard_pair import NAMES, exact_cases, unrounded
@@ -31,6 +32,7 @@ from lplab.recordings.ingredient_runs import (
     ingredient_branches,
 )
 from lplab.training.recipe.recipe_data import BLOCK_KEYS, OPERANDS, RECIPE_KEYS, RULE_KEYS
+from tests.exercises.in_process import judge_here as judge
 
 PROJECT = Path(__file__).parents[2]
 CELLS = json.loads((PROJECT / "labs" / "14_four_bits_again.ipynb").read_text("utf-8"))["cells"]
@@ -98,6 +100,16 @@ def test_both_weights_are_those_of_the_librarys_blocks(tiles):
     block = BlockFormat(get("e2m1"), scale=get("fp32"), block_size=(16, 16) if tiles else 16)
     np.testing.assert_allclose(forward, block.quantize(w), rtol=1e-6)
     np.testing.assert_allclose(backward, block.quantize(np.ascontiguousarray(w.T)).T, rtol=1e-6)
+
+
+def test_a_known_slope_is_recognized_whatever_the_order_of_its_sums():
+    source = """
+def slope_and_error(g, rounded):
+    m = sum(rounded) / len(rounded)
+    return m @ g / (m @ m), ((m - g) @ (m - g)) ** 0.5 / (g @ g) ** 0.5
+"""
+    verdict = judge(exercise_catalogue.get("14.3"), Answer(source, "slope_and_error"))
+    assert verdict.status == "failed" and "the slope the other way round" in str(verdict)
 
 
 def test_the_slope_is_that_of_a_projection():

@@ -241,8 +241,8 @@ def test_a_tie_of_a_weight_is_called_one():
             m, e = np.frexp(x)
             return np.ldexp(np.sign(m) * np.floor(np.abs(m) * 16 + 0.5), e - 4)
 
-        def update_share(sent, residue, update):
-            exact = sent + residue - update
+        def update_share(sent, residual, update):
+            exact = sent + residual - update
             return to_fp8(exact), exact - to_fp8(exact)
     """
     verdict = verdict_on("08.4", away)

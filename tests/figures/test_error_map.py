@@ -47,7 +47,10 @@ def test_tiles_have_edges_in_both_directions_and_narrow_blocks_none():
     pairs = {(a, b, c, d) for a, c, b, d in zip(x[:-1:3], y[:-1:3], x[1:-1:3], y[1:-1:3], strict=True)}
     assert pairs == {(-0.5, 7.5, 3.5, 3.5), *((k, k, -0.5, 7.5) for k in (1.5, 3.5, 5.5))}
     many = np.ones((2, 200))
-    assert len(figures.error_map(many, many, (1, 2)).data[1].x) == 1, "a hundred lines would hide the map"
+    frame = figures.error_map(many, many, (1, 2)).data[1]  # a hundred lines would hide the map
+    corners = list(zip(np.asarray(frame.x), np.asarray(frame.y), strict=True))
+    assert corners == [(99.5, 0.5), (101.5, 0.5), (101.5, 1.5), (99.5, 1.5), (99.5, 0.5)]
+    assert len(figures.error_map(many, many, many.shape).data[1].x) == 1, "one block needs no line"
 
 
 @pytest.mark.parametrize(("change", "message"), [
@@ -104,7 +107,7 @@ def test_a_change_stands_at_its_place_between_powers_of_two():
     down, up = fig.data
     assert np.asarray(down.x).tolist() == [1.5, 1.75, 1.0] == np.asarray(up.x).tolist()
     assert np.asarray(down.y).tolist() == pytest.approx([0, -100 / 7, -32]), "beyond the axis it stands at the end"
-    assert fig.layout.meta["title"].endswith("by +8.1 % rounded up; yours agrees in 5 of 6 results")
+    assert fig.layout.meta["title"].endswith("rounded down, +8.1 % rounded up; yours agrees in 5 of 6 results")
     assert "rounded down from −200 % to 0 %" in fig.layout.meta["alt"]
 
 

@@ -35,10 +35,6 @@ DRAW: dict[str, Callable[[Any], go.Figure]] = {
     "error_curve_shared": lambda f: figures.error_curve(f, panels=False),
     "error_curve_stochastic": lambda f: figures.error_curve(f, rounding="stochastic"),
     "magnitude_histogram": lambda f: figures.magnitude_histogram(TENSOR, f),
-    "quantized_scatter": lambda f: figures.quantized_scatter(TENSOR, f),
-    "quantized_scatter_log": lambda f: figures.quantized_scatter(TENSOR, f, scale="log"),
-    "error_histogram": lambda f: figures.error_histogram(TENSOR, f),
-    "codebook_table": figures.codebook_table,
     "compare": figures.compare,
     "compare_tensor": lambda f: figures.compare(f, TENSOR),
 }
@@ -115,12 +111,9 @@ def test_alt_holds_the_numbers(name: str) -> None:
     alt = figures.magnitude_histogram(TENSOR, fmt).layout.meta["alt"]
     for share in (n.exact, n.rounded, n.flushed, n.saturated):
         assert number_text.percent(share) in alt
-    assert number_text.decibels(n.sqnr_db) in figures.error_histogram(TENSOR, fmt).layout.meta["alt"]
-    assert number_text.decibels(n.sqnr_db) in figures.quantized_scatter(TENSOR, fmt).layout.meta["alt"]
     assert number_text.decibels(n.sqnr_db) in figures.compare(fmt, TENSOR).layout.meta["alt"]
     largest = number_text.number(element_of(fmt).max, plain=True)
     assert largest in figures.number_line(fmt).layout.meta["alt"]
-    assert largest in figures.codebook_table(fmt).layout.meta["alt"]
 
 
 @every_format

@@ -69,12 +69,6 @@ def test_csv_of_a_heatmap_has_its_cells_beside_the_points_of_lines(tmp_path: Pat
     assert [row[2:] for row in rows if row[1] == "line"] == [["1", "2", ""]]
 
 
-def test_csv_of_a_table(tmp_path: Path) -> None:
-    rows = list(csv.reader(figures.export(figures.codebook_table("e2m1"), tmp_path / "t.csv").open()))
-    assert rows[0] == ["code", "bits", "value", "kind", "step"]
-    assert rows[1 + 7] == ["0x7", "0 11 1", "6", "normal", "–"] and len(rows) == 17
-
-
 def test_clear_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"must end in \.png, \.svg, \.html, \.csv"):
         figures.export(FIGURE, tmp_path / "line.pdf")

@@ -66,7 +66,7 @@ def test_an_update_takes_a_moment(name: str) -> None:
 
 def test_update_refuses_another_figure() -> None:
     with pytest.raises(ValueError, match="not two states of one figure"):
-        figures.update(figures.number_line("e2m1"), figures.codebook_table("e2m1"))
+        figures.update(figures.number_line("e2m1"), figures.error_curve("e2m1"))
 
 
 def test_same() -> None:
@@ -86,7 +86,7 @@ def test_show_has_the_alt_text_as_its_plain_form() -> None:
     assert data["application/vnd.plotly.v1+json"]["layout"]["paper_bgcolor"] == "#111111"
 
 
-@pytest.mark.parametrize("name", [n for n in DRAW if not n.startswith(("codebook", "compare", "quantized"))])
+@pytest.mark.parametrize("name", [n for n in DRAW if not n.startswith("compare")])
 def test_light_drawings_are_the_same_figures(name: str) -> None:
     whole = DRAW[name]("e4m3fn")
     with as_dicts():

@@ -72,6 +72,7 @@ def test_clipped_steps_are_counted_and_an_answer_is_drawn_beside():
     fig = figures.delayed_ranges(amax, ends, [1.0, 1.0, 8.0, 0.0])
     assert fig.layout.meta["title"] == ("Clipped in 1 of 4 steps; 1.3 octaves unused in the others; yours agrees in 3")
     assert fig.data[3].x.tolist() == [1.0] and np.isnan(fig.data[2].y[3]) and fig.data[2].visible
+    assert np.isnan(fig.data[2].y).tolist() == [True, True, False, True], "an answer that is right covers no line"
     assert not figures.delayed_ranges(amax, ends).data[2].visible
     everything = figures.delayed_ranges([2.0], [1.0], what="All").layout.meta["title"]
     assert everything == "All: clipped in 1 of 1 steps; 0.0 octaves unused in the others"

@@ -43,8 +43,8 @@ def test_marks_stand_at_their_numbers() -> None:
     assert labels[1] == "2" and labels[6] == "64"
 
 
-def test_ticks_end_at_the_larger_number() -> None:
-    """A share has no 140 %, though the axis goes on for the words."""
+def test_ticks_end_at_the_larger_number_or_just_above_it() -> None:
+    """A share has no 140 %, though the figure goes on for the words; the line of the axis ends with its ticks."""
     axis = figures.guess_and_truth(100, 55, unit="%").layout.xaxis
     assert (
         axis.range[1] > 150
@@ -52,12 +52,11 @@ def test_ticks_end_at_the_larger_number() -> None:
         and list(axis.ticktext) == ["0", "20", "40", "60", "80", "100"]
     )
     assert max(figures.guess_and_truth(0.0, 0.25).layout.xaxis.tickvals) == 0.25
+    codes = figures.guess_and_truth(12, 55, unit="codes").layout
+    assert list(codes.xaxis.ticktext) == ["0", "20", "40", "60"] and not codes.xaxis.showline
+    assert (codes.shapes[0].x0, codes.shapes[0].x1) == (0, 60)
     log = figures.guess_and_truth(40, 3200, unit="MB")
-    assert max(log.layout.xaxis.tickvals) <= math.log2(3200) and list(log.layout.xaxis.ticktext) == [
-        "64",
-        "256",
-        "1,024",
-    ]
+    assert list(log.layout.xaxis.ticktext) == ["16", "64", "256", "1,024", "4,096"]
     assert "it is 3,200 MB" in log.data[SIGNS].text[1]
 
 

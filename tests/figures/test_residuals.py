@@ -68,31 +68,6 @@ def test_the_axis_has_room_for_other_steps():
     assert few.layout.yaxis.range[1] == pytest.approx(1.06 * 2) and more.layout.yaxis.range[1] == pytest.approx(5.3)
 
 
-def test_one_bin_goes_from_residual_and_gradient_to_message_and_new_residual():
-    fig = figures.bin_step([0.0, -2.0, 1.0], [4.0, -1.0, -0.5], [4.0, -4.0, 0.0])
-    r, g, total, boosted, message, left = fig.data[:6]
-    assert (r.y + g.y).tolist() == total.y.tolist() == [4.0, -3.0, 0.5]
-    assert boosted.y.tolist() == [8.0, -4.0, 0.0] and left.y.tolist() == [0.0, 1.0, 0.5]
-    assert message.y.tolist() == [4.0, -4.0, 0.0] and message.text.tolist() == ["4", "−4", "0"]
-    assert total.marker.color.tolist() == [style.BLUE, style.BLUE, style.GREY] == boosted.marker.color.tolist()
-    limits = fig.data[6:8]
-    assert [line.y[[0, 3]].tolist() for line in limits] == [[4.0, -4.0]] * 2, "the largest |G|, in G and in H"
-    assert [line.yaxis for line in limits] == ["y", "y2"] and left.xaxis == "x2"
-    assert limits[0].x[0] < total.x[0] < total.x[-1] < limits[0].x[1], "the line spans the panel of G"
-    assert "New residual: 0, 1, 0.5" in fig.layout.meta["alt"]
-
-
-def test_a_bin_that_sends_nothing_says_why():
-    assert figures.bin_step([1.0], [-0.25], [0.0]).layout.meta["title"] == "Nothing is sent: no |H| reaches 0.75"
-    assert figures.bin_step([0.0], [0.0], [0.0]).layout.meta["title"] == "Nothing is sent: all G are zero"
-
-
-def test_two_steps_of_a_bin_are_one_figure_and_long_bins_have_no_numbers():
-    shown = figures.bin_step([0.0] * 13, [1.0] * 13, [1.0] * 13)
-    figures.update(shown, figures.bin_step([1.0] * 13, [2.0] * 13, [3.0] * 13))
-    assert shown.data[2].y.tolist() == [3.0] * 13 and shown.data[2].text is None
-
-
 def test_yours_is_crossed_where_it_differs():
     args = [0.1, 4.0], [0.1, 0.5], [False, True], [4.5, 4.5], 1.0
     fig = figures.adacomp_bins(*args, bin=2, yours=[1.0, 1.0])
@@ -126,8 +101,6 @@ def test_markers_stay_few():
     (lambda: figures.SentHistory("x", [0], [0.1, 0.2], [1.0]), "must be of one length"),
     (lambda: figures.SentHistory("x", [0], [1.2], [1.0]), "lies between 0 and 1"),
     (lambda: figures.adacomp_bins([1], [1, 2], [1], [1], 1.0, bin=1), "must be of one length"),
-    (lambda: figures.bin_step([1], [1, 2], [1]), "must be of one length"),
-    (lambda: figures.bin_step([], [], []), "at least one element"),
     (lambda: figures.adacomp_bins([1], [1], [1], [1], 1.0, bin=1, yours=[1, 2]), "must be of one length"),
 ])  # fmt: skip
 def test_what_cannot_be_drawn_is_refused(draw, text):

@@ -118,4 +118,4 @@ def test_clear_errors(three: Any) -> None:
     with pytest.raises(ValueError, match=r"one x axis.*yaxis2"):
         figures.stacked([figures.error_curve(["e4m3fn", "e5m2"])])
     with pytest.raises(ValueError, match="a legend"):
-        figures.stacked([figures.error_histogram(TENSOR, "e4m3fn")])
+        figures.stacked([figures.number_line("e2m1").update_layout(showlegend=True)])

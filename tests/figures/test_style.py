@@ -37,9 +37,9 @@ def test_contrast_of_themed_text() -> None:
 def test_finish_wants_sentences() -> None:
     with pytest.raises(ValueError, match="full sentences"):
         style.apply_style(go.Figure(), alt="a plot", title="Nothing")
-    fig = style.apply_style(go.Figure(), alt="Nothing.", title="Point", subtitle="note", legend=True, l=10)
+    fig = style.apply_style(go.Figure(), alt="Nothing.", title="Point", subtitle="note", l=10)
     assert (fig.layout.meta["title"], fig.layout.margin.l, fig.layout.margin.r) == ("Point", 10, 16)
-    assert "note" in fig.layout.title.text and fig.layout.showlegend
+    assert "note" in fig.layout.title.text and not fig.layout.showlegend
 
 
 def test_every_series_has_a_second_sign() -> None:
@@ -71,7 +71,7 @@ def test_words_never_round_to_nothing() -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark", "clear"])
 def test_themed_is_a_copy(theme: str) -> None:
-    for fig in (figures.codebook_table("e2m1"), figures.number_line("e2m1")):
+    for fig in (figures.error_curve("e2m1"), figures.number_line("e2m1")):
         before = fig.to_json()
         assert style.themed(fig, theme) is not fig
         assert fig.to_json() == before
@@ -97,8 +97,8 @@ def test_dressed_figures_share_nothing() -> None:
 
 
 def test_dress_is_valid() -> None:
-    layout = go.Layout(style.style_layout(alt="Nothing.", title="Nothing", subtitle="at all", legend=True))
-    assert layout.showlegend and "at all" in layout.title.text
+    layout = go.Layout(style.style_layout(alt="Nothing.", title="Nothing", subtitle="at all"))
+    assert not layout.showlegend and "at all" in layout.title.text
 
 
 @pytest.mark.parametrize(

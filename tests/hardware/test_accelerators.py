@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import sys
 
 import pytest
 
@@ -132,6 +133,15 @@ def test_my_machine_is_the_measured_one_and_says_whose(tmp_path, monkeypatch):
                 ask()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each user has a folder")
+def test_a_user_without_a_home_folder_has_the_shipped_machine(monkeypatch):
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    for name in ("HOME", "XDG_DATA_HOME", "LPLAB_MACHINE"):
+        monkeypatch.delenv(name, raising=False)
+    assert local_machine.measurement_path().is_absolute()
+    assert accelerators.local_machine().name == "mine"
+
+
 def test_measured_products_have_the_bytes_that_they_move(tmp_path, monkeypatch):
     """Of n × n matrices, in operations per byte: 2·n³ over the bytes of two operands and of the result."""
     monkeypatch.setenv("LPLAB_MACHINE", str(tmp_path / "machine.json"))
@@ -157,7 +167,7 @@ def test_precisions_say_what_their_recipes_do():
             rule = getattr(recipe, role)
             assert getattr(found, bits) == (rule.quantizer or rule).format.bits, (name, role)
     four = precisions.get("int4_fp4_2020")
-    assert (four.weight_bits, four.gradient_bits, four.dx_peaks, four.dw_peaks) == (4, 4, ("fp4",), ("fp4",))
+    assert (four.weight_bits, four.gradient_bits, four.dx_peaks) == (4, 4, ("fp4",))
     assert not precisions.get("int4").trains and precisions.get("fp32").master_bits == 0
     with pytest.raises(ValueError, match="there is no precision 'int44'; did you mean int4"):
         precisions.get("int44")

@@ -175,7 +175,7 @@ def test_logarithms_are_exact(n):
     (lambda: Fabric("ideal", devices_per_node=4), "need inner_link="),
     (lambda: Fabric("ideal", devices_per_node=4, inner_link="ideal").split(6), "6 devices do not fill nodes of 4"),
     (lambda: Fabric("ideal", "rings"), "did you mean ring"),
-    (lambda: Fabric("ideal").seconds("scatter", 1, 2), "allowed: all_reduce, gather"),
+    (lambda: Fabric("ideal").seconds("scatter", 1, 2), "allowed: all_reduce, all_gather"),
     (lambda: nccl_tuner.all_reduce_seconds(1, 8, 1e9, -1.0), "bus_bytes_per_second must be positive, got -1"),
     (lambda: nccl_tuner.all_reduce_seconds(1, 8, 1e9, "fast"), "bus_bytes_per_second must be a number .*, got 'fast'"),
     (lambda: nccl_tuner.all_reduce_seconds(1, 8, "1GB", 1e9), "the bytes of a message must be a number .*, got '1GB'"),
@@ -224,18 +224,18 @@ def test_nodes_share_their_link_and_ddl_is_the_sum_over_dimensions():
     expected = network.all_reduce_seconds("ring", 4, 1e8, inner)
     expected += network.all_reduce_seconds("ring", 64, 1e8 / 4, outer)
     assert math.isclose(nodes.seconds("all_reduce", 1e8, 256), expected)
-    scattered = nodes.seconds("reduce_scatter", 1e8, 256) + nodes.seconds("all_gather", 1e8, 256)
+    scattered = nodes.seconds("reduce_scatter", 1e8, 256) + nodes.seconds("gather_shards", 1e8, 256)
     assert math.isclose(scattered, expected)
 
 
 def test_a_gather_grows_with_the_devices_and_a_sum_does_not():
     fabric = Fabric(Link(0.0, 1e9), "ring")
-    sums, gathers = (fabric.seconds(kind, 1e6, np.array([64, 512])) for kind in ("all_reduce", "gather"))
+    sums, gathers = (fabric.seconds(kind, 1e6, np.array([64, 512])) for kind in ("all_reduce", "all_gather"))
     assert sums[1] / sums[0] < 1.02 and math.isclose(gathers[1] / gathers[0], 511 / 63)
 
 
 @pytest.mark.parametrize("name", [*network.names(), "nccl"])
-@pytest.mark.parametrize("kind", ["all_reduce", "gather"])
+@pytest.mark.parametrize("kind", ["all_reduce", "all_gather"])
 def test_an_algorithm_may_be_spelled_with_capitals_and_dashes(name, kind):
     own, other = (Fabric("nvlink3", word).seconds(kind, 1e6, 6) for word in (name, name.upper().replace("_", "-")))
     assert own == other
@@ -251,4 +251,4 @@ def test_a_parameter_server_is_a_bottleneck_and_shards_are_not():
     one, many = (Fabric(Link(0.0, 1e9), name) for name in ("parameter_server", "sharded_server"))
     assert math.isclose(one.seconds("all_reduce", 1e6, 100), 2 * 100 * 1e6 / 1e9)
     assert math.isclose(many.seconds("all_reduce", 1e6, 100), 2 * 1e6 / 1e9)
-    assert one.seconds("gather", 1e3, 100) > 50 * many.seconds("gather", 1e3, 100)
+    assert one.seconds("all_gather", 1e3, 100) > 50 * many.seconds("all_gather", 1e3, 100)

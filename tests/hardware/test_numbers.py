@@ -134,7 +134,9 @@ NARROW = {  # a function of two small numbers
     "simulate": lambda devices, batch: simulate("resnet18", Cluster("h100", devices), batch=batch).throughput,
     "job": lambda devices, batch: Job("gpt", "v100", devices=devices, batch=batch, waiting=0.1).hours("fp16_mixed"),
     "gemm_joules": lambda m, n: footprint.gemm_joules(**PRODUCT | {"m": m, "n": n}),
-    "device": lambda rate, watts: Device("x", "x", rate, watts).joules_per_op,
+    "device": lambda rate, watts: (
+        footprint.federated(operations=9, down_bytes=1, up_bytes=1, device=Device("x", "x", rate, watts)).compute_joules
+    ),
     "scaling": lambda batch, devices: scaling("resnet18", [1, devices], batch=batch, mode="strong").throughput.tolist(),
 }
 

@@ -98,7 +98,7 @@ def test_terms_used_before_their_link_are_named(lab):
         ("", "does not say what the minutes are made of"),
         ("*About 50 minutes: text 8, explorer 8.*", "add up to 16 minutes, not to 50"),
         ("*About 20 minutes: text 10, exercises 10.*", "the exercises of the core take 0 minutes, not 10"),
-        ("*About 20 minutes: text 10, explorer 10.*", "the questions above the explorer take 14 minutes, not 10"),
+        ("*About 20 minutes: text 15, explorer 5.*", "the questions above the explorer take 8 minutes, not 5"),
     ],
 )
 def test_wrong_minutes_are_named(lab, line, message):

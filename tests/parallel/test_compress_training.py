@@ -132,27 +132,32 @@ def test_each_rank_has_its_own_gpu_and_batches_go_there(monkeypatch, tmp_path):
     assert "model(inputs.to(device)), targets.to(device)" in SCRIPT
 
 
+def save_and_load(found, folder):
+    """With models of its own, which must be gone when their process group is."""
+    model, other = (DistributedDataParallel(torch.nn.Linear(64, 32)) for _ in range(2))
+    hook, resumed = (ddp_hook(ddp, "scalecom:chunk=50") for ddp in (model, other))
+    optimizer, restored = (torch.optim.SGD(ddp.parameters(), 0.1, momentum=0.9) for ddp in (model, other))
+    model(torch.ones(2, 64)).pow(2).mean().backward()
+    optimizer.step()
+    found["save"](folder / "one.pt", model, optimizer, hook, 7)
+    assert [path.name for path in folder.iterdir()] == ["one.pt"], "nothing is left of the writing"
+    assert found["load"](folder / "one.pt", other, restored, resumed) == 7 and resumed.step == 1
+    moments = [
+        optim.state[ddp.module.weight]["momentum_buffer"]
+        for optim, ddp in zip((optimizer, restored), (model, other), strict=True)
+    ]
+    assert torch.equal(*moments) and moments[0].any()
+    assert torch.equal(model.module.weight, other.module.weight)
+    residuals = [h.states.states["weight"]["residual"] for h in (hook, resumed)]
+    assert (residuals[0] == residuals[1]).all() and residuals[0].any()
+
+
 def test_one_file_of_rank_0_holds_the_hook(tmp_path):
     found = {"dist": dist, "os": os, "torch": torch}
     exec(SAVE, found)
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
-        model, other = (DistributedDataParallel(torch.nn.Linear(64, 32)) for _ in range(2))
-        hook, resumed = (ddp_hook(ddp, "scalecom:chunk=50") for ddp in (model, other))
-        optimizer, restored = (torch.optim.SGD(ddp.parameters(), 0.1, momentum=0.9) for ddp in (model, other))
-        model(torch.ones(2, 64)).pow(2).mean().backward()
-        optimizer.step()
-        found["save"](tmp_path / "one.pt", model, optimizer, hook, 7)
-        assert [path.name for path in tmp_path.iterdir()] == ["one.pt"], "nothing is left of the writing"
-        assert found["load"](tmp_path / "one.pt", other, restored, resumed) == 7 and resumed.step == 1
-        moments = [
-            optim.state[ddp.module.weight]["momentum_buffer"]
-            for optim, ddp in zip((optimizer, restored), (model, other), strict=True)
-        ]
-        assert torch.equal(*moments) and moments[0].any()
-        assert torch.equal(model.module.weight, other.module.weight)
-        residuals = [h.states.states["weight"]["residual"] for h in (hook, resumed)]
-        assert (residuals[0] == residuals[1]).all() and residuals[0].any()
+        save_and_load(found, tmp_path)
     finally:
         dist.destroy_process_group()
 

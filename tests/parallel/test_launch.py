@@ -111,7 +111,7 @@ def test_a_stop_ends_all_processes(run_of):
 
 
 @pytest.mark.parametrize(("settings", "message"), [
-    ({"model": "mpl"}, "unknown model 'mpl'"),
+    ({"model": "mpl"}, "there is no model 'mpl'"),
     ({"compressor": "zip"}, "unknown compressor 'zip'"),
     ({"compressor": "topk:k=3"}, "TopK has no setting 'k=3'; it has density"),
     ({"compressor": "topk:density=3"}, "density must be"),

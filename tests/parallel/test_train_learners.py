@@ -149,7 +149,7 @@ def test_more_processes_than_processors_are_warned_of(distributed, capsys, monke
     (["--learners", "2", "--save", "."], ". is a folder; name a file in it"),
     (["--learners", "2", "--resume", "no.pt"], "there is no file no.pt"),
     (["--distributed", "--save", "x.pt"], "--save and --resume need simulated learners"),
-    (["--learners", "2", "--model", "mpl"], "unknown model 'mpl'"),
+    (["--learners", "2", "--model", "mpl"], "there is no model 'mpl'"),
     (["--learners", "3", "--batch", "2"], "--batch 2 is less than an example for each of 3 learners"),
     (["--learners", "2", "--batch", "0"], "--batch 0 is less than an example for each of 2 learners"),
     (["--learners", "2", "--lr", "nan"], "lr must be a positive finite number, got nan"),

@@ -1,4 +1,4 @@
-"""The same numbers on every processor of a kind: which instructions the libraries below lplab may use.
+"""How every processor of a kind gives the same numbers: which instructions the libraries below lplab may use.
 
 PyTorch, its matrix library (MKL), numpy and OpenBLAS choose their loops by the processor. Loops differ in the order in
 which they add, so their results differ in the last bits. A training of some hundred steps then ends as differently as

@@ -33,8 +33,8 @@ claim = ClaimBuilder(
     published="200 times with bins of 500, which are 5 elements a bin at 16 bits each (the abstract, read; the "
     "counting, recalled)",
     experiment=f"{LEARNERS} learners in one process train an LSTM of two layers on the characters of a novel, "
-    f"{STEPS:,} steps by Adam, with AdaComp and with dense gradients; the same weights and batches, compared seed by "
-    "seed. Every message is decoded and counted.",
+    f"{STEPS:,} steps by Adam, with AdaComp and with uncompressed gradients; the same weights and batches, compared "
+    "seed by seed. Every message is decoded and counted.",
     points=POINTS,
     seeds=(0, 1, 2),
     budget_seconds=1800,
@@ -55,7 +55,7 @@ def _of(results: Results, method: str, number: str = "loss") -> np.ndarray:
 
 
 def _gap(results: Results, number: str = "loss") -> np.ndarray:
-    """AdaComp minus dense, seed by seed."""
+    """AdaComp minus uncompressed, seed by seed."""
     return _of(results, ADACOMP, number) - _of(results, DENSE, number)
 
 
@@ -70,28 +70,28 @@ def ratio_holds(results: Results) -> CheckResult:
     )
 
 
-@claim.criterion("As good as dense")
+@claim.criterion("As good as uncompressed")
 def as_good_as_dense(results: Results) -> CheckResult:
-    """The test loss is surely within 1 % of that with dense gradients."""
+    """The test loss is surely within 1 % of that with uncompressed gradients."""
     gap, base = _gap(results), _of(results, DENSE)
     bound = BOUND * float(base.mean())
     errors = [float(np.median(_of(results, method, "error"))) for method in (ADACOMP, DENSE)]
     return paired_result(
-        f"AdaComp minus dense, test loss, mean of {gap.size} pairs: {paired_text(gap)} bits. Every pair must surely "
-        f"be within 1 %, which is {bound:.3f}; {int((gap > bound).sum())} of {gap.size} is not (dense "
-        f"{median_and_range(base, 3)}; {errors[0]:.1f} % wrong, dense {errors[1]:.1f} %).",
+        f"AdaComp minus uncompressed, test loss, mean of {gap.size} pairs: {paired_text(gap)} bits. Every pair must "
+        f"surely be within 1 %, which is {bound:.3f}; {int((gap > bound).sum())} of {gap.size} is not (uncompressed "
+        f"{median_and_range(base, 3)}; {errors[0]:.1f} % wrong, uncompressed {errors[1]:.1f} %).",
         within(gap, bound),
     )
 
 
 @claim.explanation("It is late, and catches up")
 def late_not_lost(results: Results) -> CheckResult:
-    """Behind dense by less at the end than in the middle, on every seed: what is kept back comes late."""
+    """Behind uncompressed by less at the end than in the middle, on every seed: what is kept back comes late."""
     half, end = _gap(results, "train_loss_half"), _gap(results, "train_loss")
     wait = TASKS[LSTM][2] / np.median(_of(results, ADACOMP, "sent_per_bin"))
     return paired_result(
-        f"The training loss is behind dense by {paired_text(half)} bits after {STEPS // 2:,} steps and by "
-        f"{paired_text(end)} (means of the pairs) after {STEPS:,}; an element waits for about {wait:.0f} steps.",
+        f"The training loss is behind the uncompressed one by {paired_text(half)} bits after {STEPS // 2:,} steps and "
+        f"by {paired_text(end)} (means of the pairs) after {STEPS:,}; an element waits for about {wait:.0f} steps.",
         PairedCondition(half, sure=False),
         above(half - end),
     )
@@ -102,12 +102,12 @@ def measured(results: Results) -> str:
     """Ratio and losses."""
     paper, payload = (float(np.median(_of(results, ADACOMP, number))) for number in ("paper", "payload"))
     ours, base = (median_and_range(_of(results, method), 3) for method in (ADACOMP, DENSE))
-    return f"{paper:.0f} times as the paper counts, {payload:.0f} as bytes, test loss {ours} bits (dense {base})"
+    return f"{paper:.0f} times as the paper counts, {payload:.0f} as bytes, test loss {ours} bits (uncompressed {base})"
 
 
 claim.draw("times smaller, as the paper counts", lambda results: {LSTM: _of(results, ADACOMP, "paper")}, {LSTM: 200})
 claim.draw(
-    "loss, bits above dense",
+    "loss, bits above uncompressed",
     lambda results: {"test": _gap(results), "training": _gap(results, "train_loss")},
     statistic=MEAN,
 )

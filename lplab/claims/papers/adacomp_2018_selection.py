@@ -72,7 +72,7 @@ class WithoutErrorFeedback(WrappedCompressor):
     """
 
     def for_layer(self, layer: LayerInfo) -> Compressor:
-        """With the settings of the layer."""
+        """The compressor with the settings of a layer."""
         return WithoutErrorFeedback(self.compressor.for_layer(layer))
 
     def steps(self, gradient: np.ndarray, state: LayerState, context: Context) -> Steps:
@@ -165,13 +165,13 @@ def it_stops_growing_with_it(results: Results) -> CheckResult:
 
 @claim.criterion("It keeps the accuracy at the published compression ratio")
 def it_keeps_accuracy_at_the_ratio(results: Results) -> CheckResult:
-    """Bins of 500: as good as dense with it, clearly worse without."""
+    """Bins of 500: as good as uncompressed with it, clearly worse without."""
     soft, local = (_of(results, "loss", method, 500) for method in (SOFT, LOCAL))
     base = _dense(results)
     return CheckResult(
         within_noise(soft, base) and clearly_above(local, base),
         f"Bins of 500: test loss {median_and_range(soft)} bits with the soft threshold, {median_and_range(local)} with "
-        f"the hard threshold, dense {median_and_range(base)}.",
+        f"the hard threshold, uncompressed {median_and_range(base)}.",
     )
 
 
@@ -213,7 +213,7 @@ def with_momentum_it_is_more(results: Results) -> CheckResult:
     return CheckResult(
         clearly_above(local, soft),
         f"With momentum {MOMENTUM}, at about equal bytes: {median_and_range(soft)} bits with the soft threshold, "
-        f"{median_and_range(local)} with the hard one, dense {median_and_range(base)}.",
+        f"{median_and_range(local)} with the hard one, uncompressed {median_and_range(base)}.",
     )
 
 
@@ -238,7 +238,8 @@ def measured(results: Results) -> str:
         residual, loss = (np.median(_of(results, n, method, 500)) for n in (f"residue_{SAMPLE_STEPS[-1]}", "loss"))
         parts.append(f"{name} {residual:.3f} and {loss:.2f} bits")
     base = np.median(_dense(results))
-    return f"residual ({PERCENTILE}th percentile) and test loss, bins of 500: {', '.join(parts)}; dense {base:.2f} bits"
+    measured = f"residual ({PERCENTILE}th percentile) and test loss, bins of 500: {', '.join(parts)}"
+    return f"{measured}; uncompressed {base:.2f} bits"
 
 
 claim.draw(

@@ -140,7 +140,7 @@ def classes_cost(results: Results) -> CheckResult:
 
 @claim.summary
 def measured(results: Results) -> str:
-    """Both efficiencies, and the hours."""
+    """The efficiency on each number of GPUs, and the hours of the training, as text."""
     each = [f"{_of(results, what='resnet50', gpus=n, ports=2, overlap=0.0):.1f} % on {n}" for n in GPUS]
     low, high = _modelled_hours(results)
     return f"{', '.join(each)} GPUs (two network ports a node); {low:.1f} to {high:.1f} hours (model)"

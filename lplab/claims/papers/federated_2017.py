@@ -98,7 +98,7 @@ def _of(results: Results, number: str, clients: str, upload: str, steps: int = S
 
 @claim.criterion("Local steps save rounds")
 def local_steps_save_rounds(results: Results) -> CheckResult:
-    """As many rounds, more steps in each."""
+    """More steps in each of as many rounds learn more."""
     one, many = (_of(results, "loss", SILOS, "dense", steps) for steps in (1, STEPS))
     return CheckResult(
         clearly_above(one, many),

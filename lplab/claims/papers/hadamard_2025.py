@@ -106,7 +106,7 @@ OPERANDS = {
 def network_numbers(
     format: str, rounding: str, seed: int, wanted: tuple[str, ...] = ("y", "dx", "dW")
 ) -> dict[str, float]:
-    """Of some products of the network, and of their operands: medians over the layers, dB.
+    """Errors of some products of the network and of their operands: medians over the layers, in dB.
 
     Returns:
         ``product_y``, ``product_dx`` and ``product_dW``: what the transform of both operands takes away of the error.

@@ -81,7 +81,7 @@ def recipe_of(rule: str) -> Recipe:
 
 @claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
-    """Of a tensor: bias and error of each way to round it. Of a rule: the losses of a training."""
+    """Measure a tensor (bias and error of each way to round it) or a rule (the losses of a training)."""
     if "rule" in point:
         return train(deep_mlp(), recipe_of(point["rule"]), STEPS, seed, schedule=cosine(STEPS)).numbers()
     x = numbers_of(point["tensor"], seed)

@@ -94,7 +94,7 @@ def operations_do_not_decide(results: Results) -> CheckResult:
 
 @claim.explanation("The place counts more than formats")
 def the_place_counts(results: Results) -> CheckResult:
-    """The same energy in two countries."""
+    """One amount of energy emits different amounts of CO2e in two countries."""
     clean, dirty = (_of(results, "gpt3", number) for number in ("clean_tonnes", "dirty_tonnes"))
     return CheckResult(
         dirty > 5 * clean,

@@ -187,7 +187,7 @@ def inference_lies_between(results: Results) -> CheckResult:
 
 @claim.explanation("What is lost is lost between products")
 def memory_decides(results: Results) -> CheckResult:
-    """The same networks with all norms and activations on the way: at least a quarter more, each of them."""
+    """The networks with all norms and activations on the way: at least a quarter more, each of them."""
     apart, fused = (_all(results, "teras", way) for way in (APART, FUSED))
     return CheckResult(
         bool((fused > 1.25 * apart).all()),

@@ -51,7 +51,7 @@ claim = ClaimBuilder(
 
 @dataclass(frozen=True)
 class MinMax:
-    """The same levels over ±max|w| instead of SAWB's ±α.
+    """SAWB's levels over ±max|w| instead of ±α.
 
     >>> MinMax(levels=4).quantize(np.array([-3.0, 0.4, 1.8]))
     array([-3.,  1.,  1.])

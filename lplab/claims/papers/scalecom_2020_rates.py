@@ -102,7 +102,7 @@ def the_three_ratios(results: Results) -> CheckResult:
 
 @claim.explanation("In bytes the ratios are lower")
 def bytes_give_another_ratio(results: Results) -> CheckResult:
-    """With indices, and on the wire."""
+    """The ratio of bytes differs from the paper's: with indices, and on the wire."""
     values = {n: [_ratio(results, n, k) for k in ("payload", "wire")] for n in PUBLISHED}
     text = [f"{LABELS[n]} {payload:.0f} as payload and {wire:.0f} on the wire" for n, (payload, wire) in values.items()]
     return CheckResult(

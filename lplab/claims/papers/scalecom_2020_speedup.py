@@ -79,7 +79,7 @@ def the_four_speedups(results: Results) -> CheckResult:
 
 @claim.criterion("Sending falls below 3 %")
 def sending_all_but_ends(results: Results) -> CheckResult:
-    """From 56 % to under 3 % of the step, at 128 workers, too."""
+    """Sending falls from 56 % to under 3 % of the step, at 128 workers, too."""
     dense, ours_ = (_number(results, "share", s, 100, 8, 128) for s in (DENSE, SCALECOM))
     return CheckResult(
         ours_ < 0.03 and abs(dense - SHARES[8]) < 0.03,
@@ -111,7 +111,7 @@ def everyone_for_himself_grows(results: Results) -> CheckResult:
 
 @claim.explanation("What the shares allow at most")
 def limits_of_the_shares(results: Results) -> CheckResult:
-    """Their own shares, with nothing sent at all, bound the speedups, and three of four come close."""
+    """The paper's own shares, with nothing sent at all, bound the speedups, and three of four come close."""
     values = {(t, b): limit(SHARES[b], t / 100) for t, b in PUBLISHED}
     text = join_words([f"{values[w]:.2f} ({PUBLISHED[w]})" for w in PUBLISHED])
     return CheckResult(

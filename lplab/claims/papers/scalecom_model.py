@@ -34,12 +34,12 @@ class Estimate:
 
     @property
     def share(self) -> float:
-        """Of the step that is sending."""
+        """The share of the step that is sending."""
         return self.send_seconds / self.seconds
 
     @property
     def seconds(self) -> float:
-        """Of the step."""
+        """Seconds of the step."""
         return self.compute_seconds + self.send_seconds
 
 
@@ -87,7 +87,7 @@ def _local_seconds(workers: int) -> float:
 
 
 def speedup(scheme: str = SCALECOM, **design: Any) -> float:
-    """Of a step against the dense one, everything else the same.
+    """The speedup of a step against the dense one, everything else the same.
 
     >>> 1 < speedup(batch=32) < speedup(batch=8)
     True

@@ -182,7 +182,7 @@ def _recovered(results: Results, network: str) -> tuple[float, float]:
 
 @claim.criterion("It recovers most of what a single scale loses")
 def most_is_recovered(results: Results) -> CheckResult:
-    """Of what the best single scale loses, a scale for each layer takes back more than half, on both networks."""
+    """A scale for each layer takes back more than half of what the best single scale loses, on both networks."""
     values = {network: _recovered(results, network) for network in NETWORKS}
     text = "; ".join(
         f"{network}: the best single scale loses {lost:+.4f} bits in training against float32, a scale for each layer "

@@ -194,7 +194,7 @@ def _text(good: list[int]) -> str:
 
 @claim.summary
 def measured(results: Results) -> str:
-    """Both windows, and the best loss within them."""
+    """The window of scales of radix 2 and of radix 4, and the best loss within each, as text."""
     parts = []
     for radix in RADICES:
         lowest = float(np.median(losses(results, radix, best(results, radix))))

@@ -102,7 +102,7 @@ def _steps(results: Results, wide: str, fused: bool) -> list[float]:
 
 @claim.criterion("Over 10 times from 32 to 8 bits")
 def ten_from_32_to_8(results: Results) -> CheckResult:
-    """As a peak and as an area, 8 bits give more than ten times 32 bits."""
+    """8 bits give more than ten times what 32 bits give, as a peak and as an area."""
     peak, area = _value(results, PEAK, "h100 fp32 fp8"), _value(results, AREA, "32 to 8")
     return CheckResult(
         peak > 10 and area > 10,

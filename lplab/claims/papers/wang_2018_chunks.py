@@ -65,7 +65,9 @@ def operands(seed: int) -> dict[str, np.ndarray]:
 
 
 def captured(seed: int, pictures: int = PICTURES, batch: int = 0) -> dict[str, np.ndarray]:
-    """The same in float32, of any batch: inputs [256 · pictures, 72], output gradients [256 · pictures, 8], weights.
+    """Operands of the gradient products of any batch, float32.
+
+    Inputs are [256 · pictures, 72], output gradients [256 · pictures, 8]; the weights come with them.
 
     A residual net is trained for a while; then a batch of images of 16 × 16 goes forward and backward.
     """

@@ -164,7 +164,7 @@ def it_loses_a_little(results: Results) -> CheckResult:
 
 @claim.summary
 def measured(results: Results) -> str:
-    """Both networks: float32, and the others' differences to it."""
+    """The two networks: float32, and the others' differences to it."""
     parts = []
     for task, (_, digits, unit) in UNITS.items():
         gaps = {way: _gaps(results, task, way, "float32")[1] for way in VARIANTS[1:]}

@@ -28,7 +28,7 @@ def h100_bus_bandwidth(nbytes: float = 16e9) -> float:
 
 
 def gtopk_seconds(ranks: int) -> float:
-    """Their ring all-reduce of ResNet-50's gradient."""
+    """Seconds of the paper's ring all-reduce of ResNet-50's gradient."""
     return float(network.all_reduce_seconds("ring", ranks, GRADIENT_BYTES, "gtopk_10g", GTOPK_ADD))
 
 

@@ -84,11 +84,6 @@ class Published:
         return int(self.id[1:3])
 
     @property
-    def is_tested(self) -> bool:
-        """Whether a test fails if our value is outside."""
-        return self.grade != "C" and not self.untestable and not self.cannot_hold
-
-    @property
     def allowed(self) -> str:
         """The bound as text.
 

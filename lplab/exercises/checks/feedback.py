@@ -60,8 +60,10 @@ def passed(exercise: Exercise, stages: Sequence[Any], convention: Variant | None
     sizes = {stage.name: stage.size for stage in stages}
     examples = sizes[STAGES[1]]
     counts = [f"{count_text(examples)} {STAGES[1] if examples > 1 else 'named example'}"]
-    counts += [f"{count_text(sizes[name])} values of the boundary set" for name in STAGES[2:3] if name in sizes]
-    lines = [f"Exercise {exercise.id}: passes all checks (version {exercise.version} of the exercise)."]
+    counts += [
+        f"{count_text(sizes[name])} harder cases, chosen where mistakes show" for name in STAGES[2:3] if name in sizes
+    ]
+    lines = [f"Exercise {exercise.id}: passes all checks."]
     proved = "; ".join([*counts, *[rule.name for rule in exercise.properties]])
     lines.append(f"What was checked: {proved}.")
     if exercise.conventions:

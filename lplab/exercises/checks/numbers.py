@@ -41,7 +41,10 @@ def sequence_text(values: Any) -> str:
 
 
 def differing_parts(yours: Any, expected: Any) -> tuple[str, str]:
-    """Two results as text; long sequences from shortly before the place where they differ first.
+    """Two results as text.
+
+    Long sequences begin shortly before the place where they differ first. Of large tables it is the row of this place,
+    of several tables the one with it.
 
     >>> differing_parts(range(10), [0, 1, 2, 3, 4, 5, 6, 8, 8, 9])
     ('(… from number 7 of 10: 6, 7, 8, 9)', '(… from number 7 of 10: 6, 8, 8, 9)')
@@ -49,11 +52,20 @@ def differing_parts(yours: Any, expected: Any) -> tuple[str, str]:
     ('0.5', '(1, 2)')
     >>> differing_parts(np.eye(2), np.ones((2, 2)))
     ('[(1, 0); (0, 1)]', '[(1, 1); (1, 1)]')
+    >>> differing_parts(np.eye(4), np.eye(4) + [[0], [0], [0], [1]])
+    ('(0, 0, 0, 1) in row 3', '(1, 1, 1, 2) in row 3')
+    >>> differing_parts(np.zeros((2, 1, 4)), np.array([[[0.0] * 4], [[1.0] * 4]]))
+    ('[(0, 0, 0, 0)] in matrix 1', '[(1, 1, 1, 1)] in matrix 1')
     """
     if not all(isinstance(value, list | tuple | range | np.ndarray) for value in (yours, expected)):
         return decimal(yours), decimal(expected)
     if all(np.ndim(value) == 2 and np.size(value) <= MAX_TABLE_SIZE for value in (yours, expected)):
         return table_text(yours), table_text(expected)
+    if np.ndim(yours) in (2, 3) and np.shape(yours) == np.shape(expected):
+        first = next((i for i, (a, b) in enumerate(zip(yours, expected, strict=True)) if not np.array_equal(a, b)), 0)
+        where = f"in {'row' if np.ndim(yours) == 2 else 'matrix'} {first}"
+        own, other = differing_parts(yours[first], expected[first])
+        return f"{own} {where}", f"{other} {where}"
     each = [np.ravel(value).tolist() for value in (yours, expected)]
     shortest = min(map(len, each))
     first = next((i for i in range(shortest) if each[0][i] != each[1][i]), shortest)

@@ -89,7 +89,7 @@ def elements_are_independent(fraction: float, result: np.ndarray) -> str:
 
 
 def two_seeds() -> list[Args]:
-    """The same values with one seed twice, and with another."""
+    """Values to round with one seed twice, and with another."""
     x = np.linspace(-2, 2, 1001)
     return [(x, 3, Seeded(5)), (x, 3, Seeded(5)), (x, 3, Seeded(6))]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 PASSED, FAILED, NOT_YET = "passed", "failed", "not yet"
@@ -17,9 +17,6 @@ class Counterexample:
     args: tuple[Any, ...]
     yours: Any
     expected: Any
-
-
-Miss = Counterexample  # the earlier name
 
 
 @dataclass(frozen=True)
@@ -67,12 +64,6 @@ class Verdict:
     def text(self) -> str:
         """The message as plain text, for a terminal and a screen reader."""
         return "\n".join(self.lines)
-
-    def as_dict(self) -> dict[str, Any]:
-        """All fields but the counterexample, whose numbers are in the text, for JSON."""
-        values = asdict(self)
-        del values["counterexample"]
-        return values | {"lines": list(self.lines)}
 
     def __str__(self) -> str:
         return self.text

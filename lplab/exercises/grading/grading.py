@@ -222,7 +222,7 @@ def _alike(exercises: Sequence[Exercise], on_disk: ClassOnDisk) -> tuple[Similar
 
 
 def _absent(on_disk: ClassOnDisk, roster: Roster | None, exercises: Sequence[Exercise]) -> list[Student]:
-    """Those of the roster of whom there is no submission, and its rows that could not be read."""
+    """Students of the roster of whom there is no submission, and its rows that could not be read."""
     there = on_disk.submitted_places()
     blank = {exercise.id: Mark(exercise.id) for exercise in exercises}
     if roster is None:

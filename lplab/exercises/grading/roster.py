@@ -27,9 +27,8 @@ COLUMNS = {  # what a column may be called, in small letters
     "number": ("identifier", "id"),  # by which Moodle and Canvas know a participant
     "submitted": ("submitted",),  # when, in ISO 8601
 }
-NO_STUDENT = re.compile(
-    r"\s*(points possible\b.*|student, test)?\s*", re.IGNORECASE
-)  # in the column of names of Canvas
+# In the column of names of Canvas.
+NO_STUDENT = re.compile(r"\s*(points possible\b.*|student, test)?\s*", re.IGNORECASE)
 UNZIPPED = ("cp437", "cp850", "cp1252")  # as which programs that unpack a zip read its names, which are in UTF-8
 
 

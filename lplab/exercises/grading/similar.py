@@ -217,7 +217,7 @@ class _Blind(ast.NodeTransformer):
     """All names are one name."""
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        """See the class."""
+        """Give the one name to every name but those of modules."""
         return ast.Name("_", ast.Load()) if not node.id.startswith("module ") else node
 
 
@@ -234,15 +234,15 @@ class _Renamed(ast.NodeTransformer):
         return self.numbers.setdefault(name, f"v{len(self.numbers)}") if name in self.bound else name
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        """See the class."""
+        """Give a name that the answer binds its number."""
         return ast.Name(self._number(node.id), ast.Load())
 
     def visit_arg(self, node: ast.arg) -> ast.AST:
-        """See the class."""
+        """Give a parameter its number."""
         return ast.arg(self._number(node.arg))
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        """See the class."""
+        """Give a function that the answer defines its number."""
         node.name = self._number(node.name)
         return self.generic_visit(node)
 

@@ -99,7 +99,7 @@ def run_isolated(
 def run_answer(
     answer: Answer, calls: Sequence[tuple], *, limits: Limits = DEFAULT, allowed: Sequence[str] = ("math", "numpy")
 ) -> Outcome:
-    r"""As :func:`run_isolated`; where there are no processes, in this one and without a fence (:mod:`.in_process`).
+    r"""Run an answer as :func:`run_isolated`; where there are no processes, in this one, without a fence.
 
     For notebooks, in which people check their own answers. Grading calls :func:`run_isolated`, which refuses.
 

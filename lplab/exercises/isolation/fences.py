@@ -20,7 +20,7 @@ def offered() -> dict[str, str | None]:
 
 
 def summary() -> str:
-    """The same in one line. What is offered stands around every answer, or the answer is not judged."""
+    """The fence in one line. What is offered stands around every answer, or the answer is not judged."""
     found = offered()
     if not any(found.values()):
         return ACCIDENTS

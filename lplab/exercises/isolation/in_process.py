@@ -158,7 +158,7 @@ def _restore(now: dict[str, Any], before: Mapping[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _room_to_recurse() -> Iterator[None]:
-    """As many calls inside each other as in a fresh process; a browser's own limit is lower, and stays."""
+    """Allow as many calls inside each other as a fresh process does; a browser's own limit is lower, and stays."""
     limit = sys.getrecursionlimit()
     if sys.platform != "emscripten":
         depth, frame = 0, sys._getframe()

@@ -25,10 +25,11 @@ READ = READ_FILE | READ_DIR
 WRITE = WRITE_FILE | TRUNCATE | MAKE_FILE  # new files, but no folders, links or other names; nothing is removed
 HERE = os.path.dirname(os.path.realpath(__file__))
 LIBC: Any = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+# Folders in which lplab may be, and more that is not an answer's business.
 PACKAGES = (
     "site-packages",
     "dist-packages",
-)  # folders in which lplab may be, and more that is not an answer's business
+)
 
 
 class _Ruleset(ctypes.Structure):

@@ -104,7 +104,7 @@ class Child:
         return sum(sizes), len(sizes)
 
     def exit_code(self) -> int | None:
-        """As of :class:`subprocess.Popen`, negative for a signal; None when the child lives on."""
+        """The exit code as :class:`subprocess.Popen` has it, negative for a signal; None when the child lives on."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(KILL_TIMEOUT)
         return self._process.returncode

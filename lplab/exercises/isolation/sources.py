@@ -112,7 +112,7 @@ def _definitions(lines: list[str]) -> Iterator[Definition]:
 
 
 def _first_line(node: Definition) -> int:
-    """As Python counts: a definition begins with its first decorator."""
+    """The first line of a definition, as Python counts: a definition begins with its first decorator."""
     return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
 
 
@@ -122,7 +122,7 @@ def _made(node: Definition, code: types.CodeType) -> bool:
 
 
 def _the_one(nodes: list[Definition], code: types.CodeType, lines: list[str]) -> Definition | None:
-    """Of several lambdas in a line, the one that compiles to ``code``."""
+    """The one of several lambdas in a line that compiles to ``code``."""
     if len(nodes) < 2:
         return nodes[0] if nodes else None
     same = [node for node in nodes if _same(compile(_expression(node, lines), "", "eval").co_consts[0], code)]

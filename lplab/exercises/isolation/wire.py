@@ -56,7 +56,7 @@ class Seeded:
 
 
 def encode_argument(value: Any) -> Any:
-    """As :func:`encode`, and :class:`Seeded` too."""
+    """An argument as :func:`encode` gives it; :class:`Seeded` may be one, too."""
     return {"seeded": value.seed} if isinstance(value, Seeded) else encode(value)
 
 

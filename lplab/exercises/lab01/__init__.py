@@ -18,6 +18,6 @@ def codes_between(low: float, high: float) -> int:
 
 
 QUESTIONS = (
-    Question("01.a", "How many of E4M3's 256 codes lie strictly between 0 and 1?", lambda: codes_between(0, 1), unit="codes", because="Between 1/64 and 1 lie six octaves of eight codes, and seven more codes lie below 1/64. Codes are spread evenly over octaves, not over numbers."),
+    Question("01.a", "How many of E4M3's 256 codes lie strictly between 0 and 1?", lambda: codes_between(0, 1), unit="codes", because="From 1/64 up to 1 a number can double six times, and in each doubling there are eight codes. Seven more codes lie below 1/64. Codes are spread evenly over doublings, not over numbers."),
 )
 EXERCISES = (DECODE, ROUND, KILL, DUEL)

@@ -57,12 +57,12 @@ DECODE = Exercise(
     version=1,
     title="Decode",
     goal="Goal 1: decode any floating-point number",
-    minutes=10,
+    minutes=15,
     difficulty=1,
     statement=r"""
         Write `decode(code, exponent_bits, mantissa_bits, bias)`: the value of a code as IEEE 754 reads it, for any split of the bits. `code` is an integer, its highest bit is the sign, then
         comes the exponent field $e$, then the mantissa field $f$. The formula above holds for the ordinary codes. Three kinds are not ordinary: exponent field all zeros (zero and the subnormals, $2^{1-\text{bias}}\cdot f/2^m$),
-        exponent field all ones with $f=0$ (infinity) and with $f\neq0$ (NaN). Zero and infinity have signs, too.
+        exponent field all ones with $f=0$ (infinity) and with $f\neq0$ (NaN). Zero and infinity have signs, too. `math.copysign(a, b)` gives `a` the sign of `b`, also where `a` is 0.
     """,
     stub='''
         import math
@@ -90,6 +90,7 @@ DECODE = Exercise(
     why=lambda args, expected: CODE_REASONS[kind_of_code(args)],
     mistakes=(
         mistake("every code has a leading 1, also the subnormals", "    if field == 0:\n        return sign * fraction * 2.0 ** (1 - bias)\n", ""),
+        mistake("the formula of the ordinary codes is used for all codes", "    if field == 2**exponent_bits - 1:\n        return math.nan if fraction else sign * math.inf\n    if field == 0:\n        return sign * fraction * 2.0 ** (1 - bias)\n", ""),
         mistake("subnormals have the exponent −bias instead of 1 − bias", "2.0 ** (1 - bias)", "2.0 ** (-bias)"),
         mistake("subnormals are zero", "sign * fraction * 2.0 ** (1 - bias)", "sign * 0.0"),
         mistake("the bias is one too large", "(field - bias)", "(field - bias - 1)"),

@@ -70,6 +70,7 @@ STOCHASTIC_ROUND = Exercise(
         mistake("cut off toward zero instead of down", "np.floor(steps)", "np.trunc(steps)"),
         mistake("noise of one step is added and the sum rounded to nearest: two steps away is possible", "up = rng.random(x.shape) < steps - low", "low, up = np.round(steps + rng.random(x.shape) * 2 - 1), 0"),
         mistake("noise from 0 to 1 is added and the sum rounded to nearest: a bias of half a step", "up = rng.random(x.shape) < steps - low", "low, up = np.round(steps + rng.random(x.shape)), 0"),
+        mistake("noise from −½ to ½ is added and the sum rounded down: half a step too low", "up = rng.random(x.shape) < steps - low", "low, up = np.floor(steps + rng.random(x.shape) - 0.5), 0"),
         mistake("a generator of one's own, with a fixed seed", "rng.random(x.shape)", "np.random.default_rng(0).random(x.shape)"),
         mistake("the global generator of numpy", "rng.random(x.shape)", "np.random.rand(*x.shape)"),
         mistake("only two random bits", "rng.random(x.shape)", "rng.integers(0, 4, x.shape) / 4"),

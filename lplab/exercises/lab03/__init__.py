@@ -41,7 +41,7 @@ QUESTIONS = (
         vanished,
         unit="%",
         limits=(0, 100),
-        because="They lie around 2⁻²³, spread over many octaves, and float16 makes everything up to 2⁻²⁵ zero. Other blocks lose other shares: the first one 44.6 %.",
+        because="They lie around 2⁻²³, spread over many powers of two, and float16 makes everything up to 2⁻²⁵ zero. Other blocks lose other shares: the first one 44.6 %.",
     ),
     Question(
         "03.b",

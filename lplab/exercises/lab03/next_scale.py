@@ -95,6 +95,7 @@ NEXT_SCALE = Exercise(
         mistake("an overflow changes nothing but the count: the next step overflows again", BACK, "return scale, 0"),
         mistake("there is no lower limit", BACK, "return scale / 2, 0"),
         mistake("there is no upper limit", GROW, "return scale * 2, 0"),
+        mistake("there are no limits", BACK, "return scale / 2, 0", GROW, "return scale * 2, 0"),
         mistake("growth and backoff are exchanged", f"{BACK}{FULL}{GROW}", f"{GROW}{FULL}{BACK}"),
         mistake("half of the scale is rounded down to a whole number", "max(scale / 2, 1.0)", "max(scale // 2, 1.0)"),
         mistake("the limits are looked at before the scale changes, not after it", "max(scale / 2, 1.0)", "(scale / 2 if scale > 1.0 else scale)", "min(scale * 2, 2.0**24)", "(scale * 2 if scale < 2.0**24 else scale)"),

@@ -62,8 +62,8 @@ ALPHA = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        By PACT's definition $\partial y/\partial\alpha$ is 1 where $x\ge\alpha$ and 0 elsewhere. Write `alpha_gradient(x, gradient, alpha, decay)`: the
-        gradient for $\alpha$ of the loss plus $\frac{\lambda}{2}\alpha^2$, where `gradient` is that of the loss for `y`, and `decay` is $\lambda$. All elements share the one $\alpha$, so the result is one number.
+        In PACT the rounding counts as if it were not there, so $y=\text{clip}(x, 0, \alpha)$. Write `alpha_gradient(x, gradient, alpha, decay)`, which returns the gradient for $\alpha$ of the loss plus the penalty $\frac{\lambda}{2}\alpha^2$. Here `gradient` is the gradient of the loss for `y`, an array like `x`, and `decay` is $\lambda$.
+        Which elements of $y$ change when $\alpha$ changes a little, and how much? (An element that equals $\alpha$ counts as clipped.) All elements share the one $\alpha$, so the result is one number.
     """,
     reference=alpha_gradient,
     form=Number(),

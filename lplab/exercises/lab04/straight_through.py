@@ -78,11 +78,11 @@ STRAIGHT = Exercise(
     version=1,
     title="A gradient that is defined",
     goal="Goal 1: define a gradient where there is none",
-    minutes=10,
+    minutes=15,
     difficulty=1,
     statement=r"""
-        Activations of few bits are $y=\text{round}(\text{clip}(x, 0, \alpha)/s)\cdot s$ ($s$ is the step between two levels). Here clip sets $x<0$ to 0 and $x>\alpha$ to $\alpha$. `gradient` is the gradient of the loss for `y`, an array like `x`. Write `straight_through(x, gradient, alpha)`, which returns the **defined** gradient for `x`. Only the rounding counts as if it were not there (slope 1). So
-        the gradient passes unchanged where $0\le x<\alpha$, and is 0 elsewhere. (At $x=\alpha$ it is 0, too, because there it belongs to $\alpha$.)
+        Activations of few bits are $y=\text{round}(\text{clip}(x, 0, \alpha)/s)\cdot s$ ($s$ is the step between two levels). Here clip sets $x<0$ to 0 and $x>\alpha$ to $\alpha$. `gradient` is the gradient of the loss for `y`, an array like `x`. Write `straight_through(x, gradient, alpha)`, which returns the **defined** gradient for `x`. The rounding counts as if it were not there. The clip stays as it is.
+        So ask for each element how much $\text{clip}(x, 0, \alpha)$ changes when $x$ grows a little. (That also settles the two corners, $x=0$ and $x=\alpha$.)
     """,
     reference=straight_through,
     form=SameShape(0),
@@ -93,7 +93,7 @@ STRAIGHT = Exercise(
         Example((np.array([0.25]), np.array([3.0]), 1.0), "Within the clip: the gradient passes as it is, although y does not move with x."),
         Example((np.array([1.5]), np.array([3.0]), 1.0), "Beyond the clip: y is α, whatever x is."),
         Example((np.array([-0.5]), np.array([3.0]), 1.0), "Below zero: y is 0, whatever x is."),
-        Example((np.array([0.0, 1.0]), np.array([3.0, 3.0]), 1.0), "Zero is inside, α is not: 0 ≤ x < α."),
+        Example((np.array([0.0, 1.0]), np.array([3.0, 3.0]), 1.0), "At 0 the clip grows when x grows a little. At α it does not grow any more."),
         Example((np.array([0.1, 0.5, 0.9]), np.array([1.0, -2.0, 4.0]), 1.0), "Three gradients, three slopes of 1. The largest x rounds to α and still lies inside."),
         Example((np.array([0.5, 0.5]), np.array([100.0, -100.0]), 2.0), "Large gradients pass, too: it is x that is clipped, not the gradient."),
         Example((np.array([[1.0, -1.0], [7.0, 5.9]]), np.array([[1.0, 2.0], [3.0, 4.0]]), 6.0), "Any shape; each element for itself."),
@@ -107,6 +107,7 @@ STRAIGHT = Exercise(
         mistake("the mask itself instead of the gradient times the mask", PASS, "np.where(inside, 1.0, 0.0)"),
         mistake("α belongs to the inside", "(x < alpha)", "(x <= alpha)"),
         mistake("zero does not belong to the inside", "(x >= 0)", "(x > 0)"),
+        mistake("both corners are taken the other way round: α belongs to the inside, zero does not", INSIDE, "(x > 0) & (x <= alpha)"),
         mistake("only the upper end is looked at", INSIDE, "x < alpha"),
         mistake("only the lower end is looked at", INSIDE, "x >= 0"),
         mistake("the clip of symmetric weights, −α to α", INSIDE, "np.abs(x) < alpha"),
@@ -120,7 +121,7 @@ STRAIGHT = Exercise(
     ),
     hints=(
         "Take one number: x = 0.25, α = 1. A small change of x leaves y where it is, so the true slope is 0. The definition pretends that y = x there.",
-        "Two questions for each element: is it at least 0, is it below α? Where both are answered yes, the gradient passes.",
+        "Two questions for each element: would the clip raise it to 0, would the clip cut it to α? Where both are answered no, the clip has slope 1.",
         "The skeleton: inside = (x >= 0) & (x < alpha); return inside * gradient.",
     ),
 )

@@ -21,7 +21,7 @@ def fp8_numbers(count: int, seed: int, mean: float = 1.0) -> np.ndarray:
 
 
 def numbers_169(count: int, seed: int, mean: float = 1.0) -> np.ndarray:
-    """The same, rounded to the accumulator's own format, 1-6-9: float64 [count]."""
+    """The numbers rounded to the accumulator's own format, 1-6-9: float64 [count]."""
     return _uniform(count, seed, mean, "dlfloat16")
 
 

@@ -103,7 +103,7 @@ def weights_are_independent(case: tuple[float, float], result: np.ndarray) -> st
 
 
 def two_seeds() -> list[Args]:
-    """The same weights and updates with one seed twice, and with another."""
+    """Weights and updates with one seed twice, and with another."""
     w, delta = np.repeat([1.0, -3.0, 0.25, 14.0], 100), np.tile(np.linspace(-0.02, 0.02, 100), 4)
     return [(w, delta, MANTISSA_BITS, Seeded(seed)) for seed in (5, 5, 6)]
 

@@ -30,7 +30,7 @@ QUESTIONS = (
         gradient_lost,
         unit="%",
         limits=(0, 100),
-        because="Its elements lie some ten octaves below the weights, and the format ends at 2⁻¹³.",
+        because="Its elements are more than a thousand times smaller than the weights, and the smallest number of the format is 2⁻¹³.",
     ),
 )
 EXERCISES = (BIAS_EXERCISE, DELAYED, RETUNE)

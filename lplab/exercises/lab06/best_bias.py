@@ -127,10 +127,10 @@ BIAS_EXERCISE = Exercise(
     version=3,
     title="The best bias for a tensor",
     goal="Goal 1: fit a format's range to a tensor",
-    minutes=15,
+    minutes=20,
     difficulty=2,
     statement=r"""
-        A format with $e$ exponent bits, $m$ mantissa bits, bias $b$ and no codes for infinity or NaN has the largest number $2^{2^e-1-b}(2-2^{-m})$ and the smallest positive (subnormal) one $2^{1-b-m}$. For 1-4-3 with bias 11 they are $2^4\cdot1.875=30$ and $2^{-13}$. (The 1-5-2 of the table keeps its largest exponent for infinity and NaN, so it ends at 57,344.)
+        A format has $e$ exponent bits, $m$ mantissa bits, bias $b$, and no codes for infinity or NaN. Its largest exponent is $E=2^e-1-b$. So its largest number is $(2-2^{-m})\cdot2^E$. Its smallest positive (subnormal) number is $2^{1-b-m}$. In 1-4-3 with bias 11, $E$ is 4, and these numbers are $1.875\cdot2^4=30$ and $2^{-13}$. (The table's 1-5-2 ends at 57,344, as its largest exponent stands for infinity and NaN.)
 
         Write `best_bias(x, exponent_bits, mantissa_bits)` for an array `x` with at least one nonzero element. It returns two numbers:
 

@@ -82,7 +82,7 @@ def why_scales(args: Args, expected: Any) -> str:
 
 DELAYED = Exercise(
     id="06.2",
-    version=3,
+    version=4,
     title="Delayed scaling",
     goal="Goal 2: choose a scale before the tensor is there",
     minutes=15,
@@ -108,6 +108,7 @@ DELAYED = Exercise(
         Example((np.array([4.0, 4.0, 4.0]), 16, 448.0, 0), "Nothing moves: 4 becomes the largest number, 448."),
         Example((SPIKE, 3, 1.0, 0), "The spike of step 3 is not known in step 3: there it is clipped. Steps 4, 5 and 6 remember it, step 7 has forgotten it."),
         Example((SPIKE, 1, 1.0, 0), "A history of one: the step before, and nothing else."),
+        Example((np.array([1.0, 2.0, 4.0, 8.0, 16.0]), 3, 1.0, 0), "Before step 1 came one step, before step 2 two: fewer than three, so all of them count."),
         Example((np.array([8.0, 4.0, 2.0, 1.0]), 2, 1.0, 0), "Falling: the first step has its own amax, the second the first's; then the larger of the two before."),
         Example((np.array([1.0, 2.0, 4.0, 8.0]), 16, 1.0, 1), "Rising by an octave each step: with a margin of one octave nothing is clipped."),
         Example((np.array([2.0, 0.0, 0.0, 0.0, 6.0, 0.0]), 2, 1.0, 0), "Two zeros are all that is remembered: the scale stays, as a scale of 0 could not be divided by."),
@@ -121,6 +122,7 @@ DELAYED = Exercise(
         mistake("the history is one step longer", "max(0, t - length)", "max(0, t - length - 1)"),
         mistake("nothing is ever forgotten", "max(0, t - length)", "0"),
         mistake("the history begins only when it is full", SEEN + FIRST, "amax[t - length : t] if t >= length else amax[: max(1, t)][-1:]"),
+        mistake("a start below 0 counts from the end: amax[t − length : t] is empty or wrong there", SEEN + FIRST, "amax[t - length : t] if len(amax[t - length : t]) else amax[:1]"),
         mistake("the latest step alone", SEEN, "amax[t - 1 : t]"),
         mistake("the mean of the history", "max(seen)", "np.mean(seen)"),
         mistake("the smallest of the history", "max(seen)", "min(seen)"),

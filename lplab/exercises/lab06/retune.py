@@ -34,7 +34,7 @@ class TwoPerChannel:
     """Two arrays, or one of two rows, with a number for each channel of the first argument's batches."""
 
     def problem(self, args: tuple[Any, ...], result: Any) -> str:
-        """See `forms.Form`.
+        """What is wrong with the form of a result; "" if it is right.
 
         >>> TwoPerChannel().problem(([np.zeros((2, 3, 1, 1))],), np.zeros(3))
         'returns an array of shape (3,) and dtype float64: return two arrays of shape (3,), the means and the variances'
@@ -48,7 +48,7 @@ class TwoPerChannel:
         return "" if shape == (2, channels) and kind == "f" else f"returns {describe_value(result)}: {wanted}"
 
     def describe(self) -> str:
-        """See `forms.Form`."""
+        """The form in words, for the documentation."""
         return "two arrays with a number for each channel"
 
 

@@ -91,6 +91,7 @@ GRAD_SCALE = Exercise(
         mistake("it only shrinks, as a loss scale that never grows again", "scale = scale * 2", "scale = scale"),
         mistake("doubled and halved are exchanged", "scale = scale / 2", "scale = scale * 2.0", "            scale = scale * 2\n", "            scale = scale / 2.0\n"),
         mistake("straight to the fitting power of two, in one step", "            scale = scale * 2\n", "            scale = 2.0 ** np.floor(np.log2(64 / value))\n"),
+        mistake("straight to the fitting power of two, up and down", "scale = scale / 2", "scale = 2.0 ** np.floor(np.log2(64 / value)) if value < np.inf else scale / 2", "            scale = scale * 2\n", "            scale = 2.0 ** np.floor(np.log2(64 / value))\n"),
         mistake("the scale itself becomes 64/max|dy|, no power of two", BRANCHES, "        if 0 < value < np.inf:\n            scale = 64 / value\n"),
         mistake("growth waits for ten quiet steps, as in a loss scaler", UP, "elif 0 < m <= 32 and t % 10 == 9:"),
         mistake("zero is small, too: the scale of a dead layer grows for ever", UP, "elif m <= 32:"),

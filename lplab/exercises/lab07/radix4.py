@@ -10,7 +10,7 @@ import numpy as np
 from lplab import formats as F
 from lplab.exercises.checks.numbers import decimal
 from lplab.exercises.lab07.phases import THRESHOLDS, VALUES, agrees_with_the_library, spread
-from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake, wrong
 from lplab.exercises.model.forms import SameShape
 
 
@@ -133,7 +133,14 @@ RADIX4 = Exercise(
         mistake("nothing saturates", CLIP, "x"),
         mistake("1.6·x is taken before saturating: where it overflows, the power of the largest numbers is lost", CLIP, "x", SIZE, "4.0 ** np.minimum(exponent, 3)"),
         mistake("values beyond 64 become zero", ZERO, "(exponent < -3) | (abs(x) > 64) | (x == 0)"),
-        mistake("the largest value is 4⁴", CLIP, "np.clip(x, -256, 256)"),
+        wrong("the nearest of the eight magnitudes: zero begins at half of the smallest", """
+            import numpy as np
+
+
+            def radix4(x):
+                sizes = np.array([0, *4.0 ** np.arange(-3, 4)])
+                return np.copysign(sizes[abs(sizes - abs(x)[..., None]).argmin(axis=-1)], x)
+        """),
         mistake("the sign is lost", SIGN, "4.0**exponent"),
         mistake("zero has an exponent, too, and becomes 1/4", " | (x == 0)", ""),
         mistake("the octave is one too high: np.frexp gives a mantissa from 1/2 to 1", "[1] - 1) // 2", "[1]) // 2"),

@@ -23,7 +23,7 @@ RADICES = (2, 3, 4, 5, 8, 10, 16)
 
 
 def wanted(radix: float) -> tuple[float, float]:
-    """Both multipliers, in closed form."""
+    """The two multipliers, in closed form."""
     return 2 * radix / (1 + radix), radix * math.e * radix ** (-radix / (radix - 1))
 
 

@@ -28,7 +28,7 @@ class TwoSameShape:
     argument: int = 0
 
     def problem(self, args: tuple[Any, ...], result: Any) -> str:
-        """See `lplab.exercises.model.forms.Form`.
+        """What is wrong with the form of a result; "" if it is right.
 
         >>> TwoSameShape().problem((np.zeros(3),), (np.zeros(3), np.zeros(3)))
         ''
@@ -44,7 +44,7 @@ class TwoSameShape:
         return "" if odd is None else f"returns {describe_value(odd)} among its two: {wanted}, of floating-point numbers"
 
     def describe(self) -> str:
-        """See `lplab.exercises.model.forms.Form`."""
+        """The form in words, for the documentation."""
         return "two arrays of floating-point numbers, shaped like the input"
 
 
@@ -80,7 +80,7 @@ def show(args: Args) -> str:
 
 
 def why(args: Args, expected: Any) -> str:
-    """Both versions in units of the grid."""
+    """The two versions in units of the grid."""
     dx, dw = np.asarray(expected)
     if np.size(dx) != 1:
         return ""

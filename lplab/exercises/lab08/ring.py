@@ -31,7 +31,7 @@ class Messages:
     """A list of rows of five whole numbers, or an array of five columns; an empty list is allowed."""
 
     def problem(self, args: Args, result: Any) -> str:
-        """See `lplab.exercises.model.forms.Form`.
+        """What is wrong with the form of a result; "" if it is right.
 
         >>> Messages().problem((2,), [(0, 0, 1, 0)])
         'returns a tuple of 4 among its rows: return rows (step, sender, receiver, part, adds)'
@@ -48,7 +48,7 @@ class Messages:
         return ""
 
     def describe(self) -> str:
-        """See `lplab.exercises.model.forms.Form`."""
+        """The form in words, for the documentation."""
         return f"a list of rows {COLUMNS}, whole numbers"
 
 
@@ -85,21 +85,30 @@ def _rules(ranks: int, rows: list[tuple[int, ...]]) -> Iterator[str]:
 
 
 def _totals(ranks: int, rows: list[tuple[int, ...]]) -> str:
-    """Run it: how often each rank's numbers are in each part on each rank."""
-    held = np.zeros((ranks, ranks, ranks), int)
+    """Run it: how often each rank's numbers are in each part on each rank.
+
+    Where an incomplete part has replaced another one before, that is said first.
+    """
+    held, early = np.zeros((ranks, ranks, ranks), int), ""
     for rank in range(ranks):
         held[rank, :, rank] = 1
     for step in sorted({row[0] for row in rows}):
         before = held.copy()
         for _, sender, receiver, part, adds in (row for row in rows if row[0] == step):
             held[receiver, part] = before[sender, part] + (before[receiver, part] if adds else 0)
+            there = int((before[sender, part] > 0).sum())
+            if not (adds or early) and there < ranks:
+                early = (
+                    f"in step {step} part {part} of rank {sender} replaces that of rank {receiver}, but it holds the "
+                    f"numbers of only {there} of {ranks} ranks yet; "
+                )
     for rank in range(ranks):
         for part in range(ranks):
             double, there = int(held[rank, part].max()), int((held[rank, part] > 0).sum())
             if double > 1:
-                return f"at the end, part {part} of rank {rank} holds the numbers of one rank {double} times"
+                return f"{early}at the end, part {part} of rank {rank} holds the numbers of one rank {double} times"
             if there < ranks:
-                return f"at the end, part {part} of rank {rank} holds the numbers of {there} of {ranks} ranks"
+                return f"{early}at the end, part {part} of rank {rank} holds the numbers of {there} of {ranks} ranks"
     most, steps = 2 * (ranks - 1), len({row[0] for row in rows})
     return f"it is right, but takes {steps} steps; {most} are enough" if steps > most else ""
 
@@ -147,6 +156,8 @@ RING = Exercise(
         mistake("everybody keeps sending its own part instead of passing on what came", PART, "rank"),
         mistake("all ranks send the same part in a step", PART, "step % ranks"),
         mistake("the next part instead of the one that just came: it is not complete", PART, "(rank + step) % ranks"),
+        mistake("the second half begins with the part that a rank sent first, not with the one that is complete", PART, "(rank - step - (not adds)) % ranks"),
+        mistake("the second half begins one part too far", PART, "(rank - step - 2 * (not adds)) % ranks"),
         mistake("part numbers below zero", PART, "rank - step"),
         mistake("the last rank has no neighbour", NEXT, "rank + 1"),
         mistake("messages go to the left, parts are numbered as if they went to the right", NEXT, "(rank - 1) % ranks"),

@@ -19,9 +19,9 @@ def to_fp8(x):
     return np.ldexp(np.round(m * 16), e - 4)
 
 
-def update_share(sent, residue, update):
-    """New 8-bit weights to send, and what the owner keeps: (sent, residue)."""
-    exact = sent + residue - update
+def update_share(sent, residual, update):
+    """New 8-bit weights to send, and what the owner keeps: (sent, residual)."""
+    exact = sent + residual - update
     rounded = to_fp8(exact)
     return rounded, exact - rounded
 
@@ -33,13 +33,13 @@ class Pair:
     argument: int = 0
 
     def problem(self, args: Args, result: Any) -> str:
-        """See `lplab.exercises.model.forms.Form`.
+        """What is wrong with the form of a result; "" if it is right.
 
         >>> Pair().problem((np.zeros(3),), np.zeros(3))
-        'returns an array of shape (3,) and dtype float64: return two arrays of shape (3,), weights and residue'
+        'returns an array of shape (3,) and dtype float64: return two arrays of shape (3,), weights and residual'
         """
         shape = np.shape(args[self.argument])
-        wanted = f"return two arrays of shape {shape}, weights and residue"
+        wanted = f"return two arrays of shape {shape}, weights and residual"
         parts = list(result) if isinstance(result, list | tuple | np.ndarray) and np.ndim(result) else []
         if len(parts) != 2 or any(np.shape(part) != shape for part in parts):
             return f"returns {describe_value(result)}: {wanted}"
@@ -47,12 +47,12 @@ class Pair:
         return "" if odd is None else f"returns {describe_value(odd)} among its two: {wanted}, of floating-point numbers"
 
     def describe(self) -> str:
-        """See `lplab.exercises.model.forms.Form`."""
+        """The form in words, for the documentation."""
         return "two arrays of floating-point numbers, shaped like the input"
 
 
 def shares(seed: int, count: int) -> Args:
-    """Weights on the grid, residues of up to half a step, and updates; multiples of 2⁻³⁰, so that sums are exact."""
+    """Weights on the grid, residuals of up to half a step, and updates; multiples of 2⁻³⁰, so that sums are exact."""
     rng = np.random.default_rng(seed)
     exact = np.round(rng.normal(0, 1, count) * 2**20) / 2**20
     sent = to_fp8(exact)
@@ -72,24 +72,24 @@ def share_cases() -> list[Args]:
 
 
 def trajectories() -> list[Args]:
-    """Shares whose weight and residue say what the exact weight is."""
+    """Shares whose weight and residual say what the exact weight is."""
     return [shares(seed, 25) for seed in range(10, 16)]
 
 
 def nothing_is_lost(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
-    """Sent weight and residue together are the exact weight, and what is sent has four significant bits."""
+    """Sent weight and residual together are the exact weight, and what is sent has four significant bits."""
     for args, result in zip(calls, results, strict=True):
-        sent, residue = (np.asarray(part) for part in result)
+        sent, residual = (np.asarray(part) for part in result)
         exact = args[0] + args[1] - args[2]
         if not np.array_equal(to_fp8(sent), sent):
             where = int(np.argmax(to_fp8(sent) != sent))
             return Finding(
                 f"a weight of {decimal(float(sent[where]))} has more than four significant bits: it cannot be sent in 8", args, result
             )
-        if not np.array_equal(sent + residue, exact):
-            where = int(np.argmax(sent + residue != exact))
+        if not np.array_equal(sent + residual, exact):
+            where = int(np.argmax(sent + residual != exact))
             return Finding(
-                f"weight and residue together are {decimal(float(sent[where] + residue[where]))}, the exact weight is "
+                f"weight and residual together are {decimal(float(sent[where] + residual[where]))}, the exact weight is "
                 f"{decimal(float(exact[where]))}",
                 args,
                 result,
@@ -98,20 +98,20 @@ def nothing_is_lost(calls: Sequence[Args], results: Sequence[Any]) -> Finding | 
 
 
 def show_share(args: Args) -> str:
-    """Weights, residues and updates; of many, the first three."""
+    """Weights, residuals and updates; of many, the first three."""
     return ", ".join(
-        f"{name} = {short_text(values)}" for name, values in zip(("sent", "residue", "update"), args, strict=True)
+        f"{name} = {short_text(values)}" for name, values in zip(("sent", "residual", "update"), args, strict=True)
     )
 
 
 def why_share(args: Args, expected: Any) -> str:
     """The first exact weight, and its rounding."""
-    sent, residue, update = (decimal(float(values[0])) for values in args)
-    rounded, residual = (float(part[0]) for part in expected)
-    exact = f"{sent} + {residue} − {update} = {decimal(rounded + residual)}".replace("+ −", "− ").replace("− −", "+ ")
+    sent, residual, update = (decimal(float(values[0])) for values in args)
+    rounded, left = (float(part[0]) for part in expected)
+    exact = f"{sent} + {residual} − {update} = {decimal(rounded + left)}".replace("+ −", "− ").replace("− −", "+ ")
     where = f"of the numbers with four significant bits {decimal(rounded)} is nearest"
-    if residual and to_fp8(np.float64(rounded + 2.001 * residual)) == rounded + 2 * residual:  # as far on the other side
-        where = f"that is halfway between {decimal(rounded)} and {decimal(rounded + 2 * residual)}: the even one is taken"
+    if left and to_fp8(np.float64(rounded + 2.001 * left)) == rounded + 2 * left:  # as far on the other side
+        where = f"that is halfway between {decimal(rounded)} and {decimal(rounded + 2 * left)}: the even one is taken"
     return f"The first weight is exactly {exact}; {where}."
 
 
@@ -125,7 +125,7 @@ def short_text(values: np.ndarray) -> str:
     return "(" + ", ".join(shown) + (f", … {len(values)} values)" if len(values) > 3 else ")")
 
 
-EXACT, ROUNDED, KEPT = "sent + residue - update", "to_fp8(exact)", "exact - rounded"
+EXACT, ROUNDED, KEPT = "sent + residual - update", "to_fp8(exact)", "exact - rounded"
 
 WEIGHTS = Exercise(
     id="08.4",
@@ -136,7 +136,7 @@ WEIGHTS = Exercise(
     difficulty=2,
     statement="""
         With a **shared update** every device owns one part of the weights: it gets the summed gradient of this part, updates it, and sends the new weights to all others, in FP8. All, the owner included, multiply by the 8-bit weights `sent`; the owner alone remembers in
-        `residue` what rounding took from them. Write `update_share(sent, residue, update)`: subtract `update` from the exact weights, and return the new 8-bit weights and the new residue. `to_fp8` rounds; no argument may be changed.
+        `residual` what rounding took from them. Write `update_share(sent, residual, update)`: subtract `update` from the exact weights, and return the new 8-bit weights and the new residual. `to_fp8` rounds; no argument may be changed.
     """,
     reference=update_share,
     form=Pair(),
@@ -152,26 +152,26 @@ WEIGHTS = Exercise(
         Example(shares(5, 6), "A few weights of a network."),
     ),
     boundary=share_cases,
-    properties=(Property("8-bit weight and residue together are the exact weight", trajectories, nothing_is_lost),),
+    properties=(Property("8-bit weight and residual together are the exact weight", trajectories, nothing_is_lost),),
     mistakes=(
-        mistake("there is no residue: what rounding takes is lost", KEPT, "0 * exact"),
-        mistake("the residue is kept but never used", EXACT, "sent - update"),
-        mistake("the residue is subtracted", EXACT, "sent - residue - update"),
-        mistake("the update is added", EXACT, "sent + residue + update"),
-        mistake("the residue has the wrong sign", KEPT, "rounded - exact"),
-        mistake("residues are added up", KEPT, "residue + exact - rounded"),
-        mistake("the residue is rounded to 8 bits as well", KEPT, "to_fp8(exact - rounded)"),
-        mistake("the residue is what this update lost, not what is missing now", KEPT, "(sent - update) - rounded"),
-        mistake("the update is rounded, and the sum is not", ROUNDED, "sent + to_fp8(residue - update)"),
-        mistake("the weight and the update are rounded one by one", ROUNDED, "to_fp8(sent + to_fp8(residue) - to_fp8(update))", KEPT, "exact - rounded"),
+        mistake("there is no residual: what rounding takes is lost", KEPT, "0 * exact"),
+        mistake("the residual is kept but never used", EXACT, "sent - update"),
+        mistake("the residual is subtracted", EXACT, "sent - residual - update"),
+        mistake("the update is added", EXACT, "sent + residual + update"),
+        mistake("the residual has the wrong sign", KEPT, "rounded - exact"),
+        mistake("residuals are added up", KEPT, "residual + exact - rounded"),
+        mistake("the residual is rounded to 8 bits as well", KEPT, "to_fp8(exact - rounded)"),
+        mistake("the residual is what this update lost, not what is missing now", KEPT, "(sent - update) - rounded"),
+        mistake("the update is rounded, and the sum is not", ROUNDED, "sent + to_fp8(residual - update)"),
+        mistake("the weight and the update are rounded one by one", ROUNDED, "to_fp8(sent + to_fp8(residual) - to_fp8(update))", KEPT, "exact - rounded"),
         mistake("exact weights are sent, the wire is not 8 bits", "return rounded,", "return exact,"),
         mistake("the old weights are sent, one step late", "return rounded,", "return sent,"),
-        mistake("the residue replaces the weight: only what is missing is sent", "return rounded, exact - rounded", "return to_fp8(exact - rounded), rounded"),
+        mistake("the residual replaces the weight: only what is missing is sent", "return rounded, exact - rounded", "return to_fp8(exact - rounded), rounded"),
         mistake("cut off instead of rounded to the nearest", ROUNDED, "np.trunc(exact * 8) / 8"),
     ),
     hints=(
-        "The exact weight is never stored, but it is known: `sent + residue`. Start from it.",
+        "The exact weight is never stored, but it is known: `sent + residual`. Start from it.",
         "Subtract the update from the exact weight, round the result to 8 bits, and keep the difference between what is exact and what is sent: then the two together are exact again.",
-        "The skeleton: exact = sent + residue − update; rounded = to_fp8(exact); return rounded, exact − rounded.",
+        "The skeleton: exact = sent + residual − update; rounded = to_fp8(exact); return rounded, exact − rounded.",
     ),
 )  # fmt: skip

@@ -131,6 +131,9 @@ SELECT = Exercise(
         mistake("H with its sign is compared: negative elements are never sent", REACHED, "sent = boosted[part] >= limit"),
         mistake("the largest G with its sign is the threshold", LIMIT, "limit = max(total[part].max(), 0.0)"),
         mistake("the threshold is the mean of the bin, not its maximum", LIMIT, "limit = np.abs(total[part]).mean()"),
+        mistake("G itself is sent, not its sign", SYMBOL, "np.where(sent, total[part], 0.0)"),
+        mistake("a 1 is sent, whatever the sign of G", SYMBOL, "np.where(sent & (total[part] != 0), 1.0, 0.0)"),
+        mistake("the threshold is the largest residual, without the gradient", LIMIT, "limit = np.abs(residual[part]).max()"),
         mistake("the sign of H is sent", SYMBOL, "np.where(sent, np.sign(boosted[part]), 0.0)"),
         mistake("the sign of the gradient is sent", SYMBOL, "np.where(sent, np.sign(gradient[part]), 0.0)"),
         mistake("the residual is boosted instead of the gradient", BOOST, "boosted = total + residual"),
@@ -150,7 +153,7 @@ SELECT = Exercise(
 )
 
 
-LAYER, MOMENT = "convolution", 30
+LAYER, MOMENT = "convolution", 237
 SHOWN = 200  # elements: four bins of 50
 
 

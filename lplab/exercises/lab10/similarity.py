@@ -15,6 +15,7 @@ from lplab.exercises.lab10.leaders_choice import CHUNK, LAYER
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import describe_value, is_number
 from lplab.exercises.student_figures import NotReady, as_array, read_results, student_figure
+from lplab.number_text import MINUS
 
 
 def similarity(a, b, k):
@@ -43,7 +44,7 @@ class PairsOfSteps:
     """An array of two columns with a row for each step; a list of pairs will do."""
 
     def problem(self, args: tuple[Any, ...], result: Any) -> str:
-        """See `lplab.exercises.model.forms.Form`.
+        """What is wrong with the form of a result; "" if it is right.
 
         >>> PairsOfSteps().problem((np.zeros((3, 5)),), np.zeros(3))
         'returns an array of shape (3,) and dtype float64: return 3 rows, each with two numbers'
@@ -57,7 +58,7 @@ class PairsOfSteps:
         return f"returns {describe_value(odd[0])} as a row: {wanted}" if odd else ""
 
     def describe(self) -> str:
-        """See `lplab.exercises.model.forms.Form`."""
+        """The form in words, for the documentation."""
         return "an array with a row of two numbers for each step"
 
 
@@ -127,7 +128,8 @@ def why(args: Args, expected: Any) -> str:
         return "A residual that is all zero has no direction and no largest elements: NaN, twice."
     own, other = (sorted(np.argsort(-np.abs(v))[:k].tolist()) for v in (a[0], b[0]))
     product, sizes = a[0] @ b[0], np.linalg.norm(a[0]) * np.linalg.norm(b[0])
-    return f"Step 0: a · b = {product:.6g}, |a||b| = {sizes:.6g}; the places of the {k} largest are {sequence_text(own)} and {sequence_text(other)}."
+    said = f"{product:.6g}".replace("-", MINUS)
+    return f"Step 0: a · b = {said}, |a||b| = {sizes:.6g}; the places of the {k} largest are {sequence_text(own)} and {sequence_text(other)}."
 
 
 def residual_rows(*rows: Sequence[float]) -> np.ndarray:

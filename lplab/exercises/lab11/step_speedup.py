@@ -100,6 +100,8 @@ SPEEDUP = Exercise(
         mistake("the bound is the factor of the narrow parts", BOUND, "factor"),
         mistake("the bound is 1 over the share of the narrow parts", BOUND, "before / (faster + rounding)"),
         mistake("the time that is left instead of the speedup", "before / after,", "after / before,"),
+        mistake("both numbers are upside down: the share of the time that is left", "before / after,", "after / before,", BOUND, "(rest + rounding) / before"),
+        mistake("rounding was there before as well, in the speedup alone", "before / after,", "(before + rounding) / after,"),
         mistake("the gain in percent instead of the ratio", "before / after,", "100 * (before / after - 1),"),
         mistake("narrow parts take the factor longer", "faster / factor", "faster * factor"),
         mistake("parts run at the same time, the longest decides", AFTER, "max(faster / factor, rest) + rounding"),

@@ -94,6 +94,7 @@ FEDERATED_ROUND = Exercise(
         mistake("the server waits for the fastest", "seconds.sum(axis=1).max()", "seconds.sum(axis=1).min()"),
         mistake("the joules of the slowest client", JOULES, "(seconds * np.array(watts)).sum(axis=1).max()"),
         mistake("radio and processor draw the same", JOULES, "(seconds * watts[0]).sum()"),
+        mistake("the watts of computing and of receiving are exchanged", JOULES, "(seconds * np.array([watts[1], watts[0], watts[2]])).sum()"),
         mistake("sending costs as much as receiving", JOULES, "(seconds * np.array([watts[0], watts[1], watts[1]])).sum()"),
         mistake("the bytes of one client", "return len(clients) * (down + up)", "return down + up"),
         mistake("the server sends once, for all", "return len(clients) * (down + up)", "return down + len(clients) * up"),

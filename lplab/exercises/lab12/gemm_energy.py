@@ -135,6 +135,6 @@ def draw_gemm_energy(function: Callable[..., Any], mac: str = "fp16+fp32") -> An
 
 
 def two_numbers(result: Any) -> tuple[float, float]:
-    """Both energies; ValueError if there are not two."""
+    """The two energies; ValueError if there are not two."""
     arithmetic, memory = result
     return float(arithmetic), float(memory)

@@ -95,6 +95,7 @@ TRAINING_BILL = Exercise(
         mistake("kWh instead of MWh", "kwh / 1000,", "kwh,"),
         mistake("kilograms instead of tonnes", "grams_per_kwh / 1e6", "grams_per_kwh / 1e3"),
         mistake("a kilowatt hour has 1,000 times 60 joules", "3.6e6", "6e4"),
+        mistake("watt seconds are taken for watt hours", "3.6e6", "1e3"),
     ),
     hints=(
         "Do an example on paper: 10⁹ parameters and tokens on one device of 6·10¹² operations a second and 360 W. How many operations, how many seconds, how many joules? A kilowatt hour is 3.6 million joules.",

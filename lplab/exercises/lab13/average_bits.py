@@ -105,6 +105,7 @@ BITS = Exercise(
         mistake("the tensor's scale is stored with each tile", "(tiles * scale_bits + tensor_bits)", "tiles * (scale_bits + tensor_bits)"),
         mistake("the tensor's scale is counted for every value", SHARE, "tiles * scale_bits / (rows * columns) + tensor_bits"),
         mistake("smaller tiles are filled up with zeros, which are stored, too", WHOLE, "(tiles * (tile[0] * tile[1] * element_bits + scale_bits) + tensor_bits) / (rows * columns)"),
+        mistake("the bits of the whole tensor, not of one value", "return " + WHOLE, "return element_bits * rows * columns + tiles * scale_bits + tensor_bits"),
         mistake("the element's bits are left out", "return element_bits + ", "return "),
         mistake("scales are taken to be given in bytes", "tiles * scale_bits", "tiles * 8 * scale_bits"),
     ),

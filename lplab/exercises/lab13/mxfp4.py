@@ -137,6 +137,8 @@ MXFP4 = Exercise(
     mistakes=(
         mistake("a logarithm, which rounds away the last step below a power of two", FREXP, LOGARITHM),
         mistake("the largest number is scaled to the octave from 1 to 2: E2M1's own exponent 2 is forgotten", "exponent - 3", "exponent - 1"),
+        mistake("the exponent of frexp is taken for ⌊log₂ A⌋, but it is one more", "exponent - 3", "exponent - 2"),
+        mistake("up=True makes exactly 6 of the largest magnitude: its scale is no power of two", SCALE, "((np.abs(block).max() or 6) / 6 if up else 2.0 ** (exponent - 3))"),
         mistake("E2M1 is taken to reach 8", "exponent - 3", "exponent - 4"),
         mistake("the scale is never rounded up", UP, "0"),
         mistake("the scale is always rounded up where needed, also by the rule of 2023", "up and fraction", "fraction"),

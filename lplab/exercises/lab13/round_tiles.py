@@ -83,7 +83,7 @@ TILES = Exercise(
     minutes=10,
     difficulty=2,
     statement=r"""
-        Blocks along the inputs and blocks along the outputs make two different rounded weights. In a square tile all numbers share one scale, so the forward pass and the backward pass see the same weight.
+        A weight in blocks along its rows and the same weight in blocks down its columns are two different rounded weights. In a square tile all numbers share one scale, so the forward pass and the backward pass see the same weight.
 
         Write `round_tiles(w, size)` for a matrix `w`. Cut it into tiles of `size` × `size` numbers, beginning at the upper left. Tiles at the right and at the lower end may be smaller. `one_scale` rounds an array of any shape to four-bit whole numbers with one scale. Return a matrix of the shape of `w`, and leave `w` as it is.
     """,

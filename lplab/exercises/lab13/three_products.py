@@ -33,7 +33,7 @@ class ResultOfProduct:
     """A matrix of the shape of the product that the first argument names."""
 
     def problem(self, args: tuple[Any, ...], result: Any) -> str:
-        """See `lplab.exercises.model.forms.Form`.
+        """What is wrong with the form of a result; "" if it is right.
 
         >>> matrices = (np.ones((3, 2)), np.ones((4, 2)), np.ones((3, 4)))
         >>> ResultOfProduct().problem(("y", matrices, matrices), np.ones((3, 2)))
@@ -46,7 +46,7 @@ class ResultOfProduct:
         return "" if right else f"returns {describe_value(result)}: {which} has shape {wanted}"
 
     def describe(self) -> str:
-        """See `lplab.exercises.model.forms.Form`."""
+        """The form in words, for the documentation."""
         return "a matrix of floating-point numbers"
 
 
@@ -147,17 +147,17 @@ PRODUCTS = Exercise(
     boundary=cases,
     properties=(Property("products of a larger layer are sums over whole blocks, each times two scales", larger, scales_leave_the_sums),),
     mistakes=(
-        mistake("dx takes the w of the forward product, in blocks along its inputs", DX, "along[2] @ along[1]"),
-        mistake("dx takes g in blocks along the tokens", DX, "down[2] @ down[1]"),
-        mistake("dx takes both operands of the other direction", DX, "down[2] @ along[1]"),
-        mistake("dW takes the x of the forward product, in blocks along its inputs", DW, "down[2].T @ along[0]"),
-        mistake("dW takes the g of dx, in blocks along its outputs", DW, "along[2].T @ down[0]"),
-        mistake("dW takes both operands in blocks along their rows", DW, "along[2].T @ along[0]"),
-        mistake("y takes w in blocks along its outputs", Y, "along[0] @ down[1].T"),
-        mistake("y takes x in blocks along the tokens", Y, "down[0] @ along[1].T"),
-        mistake("y takes both operands of the other direction", Y, "down[0] @ down[1].T"),
-        mistake("all matrices have blocks along their rows, whatever the product", DX, "along[2] @ along[1]", DW, "along[2].T @ along[0]"),
-        mistake("all matrices have blocks down their columns, whatever the product", Y, "down[0] @ down[1].T", DX, "down[2] @ down[1]"),
+        mistake("dx takes the w of the forward product, in blocks along the rows", DX, "along[2] @ along[1]"),
+        mistake("dx takes g in blocks down the columns", DX, "down[2] @ down[1]"),
+        mistake("dx takes g in blocks down the columns and w in blocks along the rows", DX, "down[2] @ along[1]"),
+        mistake("dW takes the x of the forward product, in blocks along the rows", DW, "down[2].T @ along[0]"),
+        mistake("dW takes the g of dx, in blocks along the rows", DW, "along[2].T @ down[0]"),
+        mistake("dW takes both operands in blocks along the rows", DW, "along[2].T @ along[0]"),
+        mistake("y takes w in blocks down the columns", Y, "along[0] @ down[1].T"),
+        mistake("y takes x in blocks down the columns", Y, "down[0] @ along[1].T"),
+        mistake("y takes both operands in blocks down the columns", Y, "down[0] @ down[1].T"),
+        mistake("all matrices have blocks along the rows, whatever the product", DX, "along[2] @ along[1]", DW, "along[2].T @ along[0]"),
+        mistake("all matrices have blocks down the columns, whatever the product", Y, "down[0] @ down[1].T", DX, "down[2] @ down[1]"),
         mistake("each operand is the mean of both roundings", DX, "(along[2] + down[2]) @ (along[1] + down[1]) / 4"),
         mistake("dx and dW are exchanged", 'which == "dx"', 'which == "dW"'),
         mistake("dW comes transposed", DW, "down[0].T @ down[2]"),

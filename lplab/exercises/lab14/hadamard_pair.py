@@ -32,7 +32,7 @@ class GradientOfWeights:
     """An array of floating-point numbers with a row for each output and a column for each input."""
 
     def problem(self, args: tuple[Any, ...], result: Any) -> str:
-        """See `lplab.exercises.model.forms.Form`.
+        """What is wrong with the form of a result; "" if it is right.
 
         >>> GradientOfWeights().problem((np.zeros((16, 2)), np.zeros((16, 3))), np.zeros((3, 2)))
         'returns an array of shape (3, 2) and dtype float64: return one of shape (2, 3), outputs × inputs'
@@ -45,7 +45,7 @@ class GradientOfWeights:
         return ""
 
     def describe(self) -> str:
-        """See `lplab.exercises.model.forms.Form`."""
+        """The form in words, for the documentation."""
         return "an array of floating-point numbers, outputs × inputs"
 
 
@@ -189,7 +189,7 @@ def error(result: np.ndarray, args: Args) -> float:
 
 
 def library_errors() -> dict[str, np.ndarray]:
-    """The same of the library's blocks, whose scales are float32 numbers: float64 [layers], without and with."""
+    """The errors of the library's blocks, whose scales are float32 numbers: float64 [layers], without and with."""
     from lplab.formats import BlockFormat, get
     from lplab.quantizers import NVFP4_SIGNS, Hadamard
 

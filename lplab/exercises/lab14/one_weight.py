@@ -43,7 +43,7 @@ class TwoWeights:
     """Two arrays of floating-point numbers with the shape of w, stacked, or in a tuple or list."""
 
     def problem(self, args: tuple[Any, ...], result: Any) -> str:
-        """See `lplab.exercises.model.forms.Form`.
+        """What is wrong with the form of a result; "" if it is right.
 
         >>> TwoWeights().problem((np.zeros((2, 3)),), (np.zeros((2, 3)), np.zeros((3, 2))))
         'returns arrays of shapes (2, 3) and (3, 2): return two arrays of shape (2, 3), for y and for dx'
@@ -59,7 +59,7 @@ class TwoWeights:
         return f"returns {got}: return two arrays of shape {shape}, for y and for dx"
 
     def describe(self) -> str:
-        """See `lplab.exercises.model.forms.Form`."""
+        """The form in words, for the documentation."""
         return "two arrays of floating-point numbers, shaped like w"
 
 
@@ -188,14 +188,14 @@ def draw_two_weights(function: Callable[..., Any]) -> Any:
         list(map(short_name, layers)),
         library_differences(),
         dict(zip(NAMES, np.split(np.array(yours), 2), strict=True)),
-        what="difference between the two weights (% of the norm)",
+        what="difference (% of the norm)",
         name="Two weights",
         tolerance=LIBRARY,
     )
 
 
 def library_differences() -> dict[str, np.ndarray]:
-    """The same of the library's blocks and tiles, whose scales are float32 numbers: float64 [layers]."""
+    """The differences of the library's blocks and tiles, whose scales are float32 numbers: float64 [layers]."""
     from lplab.formats import BlockFormat, get
 
     found = {}

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from lplab.exercises.checks.close import close_to
+from lplab.exercises.checks.close import TOLERANCE, close_to
+from lplab.exercises.checks.numbers import sequence_text, table_text
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import Numbers
 from lplab.exercises.student_figures import read_results, student_figure
 
 
 def slope_and_error(g, rounded):
-    """Of the mean of several roundings of g, [draws, n]: its slope along g, and its error as a share of g."""
+    """The slope of the mean of several roundings of g, [draws, n], along g, and its error as a share of g."""
     mean = rounded.mean(axis=0)
     slope = (mean * g).sum() / (g * g).sum()
     error = np.linalg.norm(mean - g) / np.linalg.norm(g)
@@ -61,7 +62,7 @@ def show(args: Args) -> str:
     g, rounded = args
     if g.size > 4:
         return f"g of {g.size} numbers, {len(rounded)} {'rounding' if len(rounded) == 1 else 'roundings'}"
-    return f"g = {g.tolist()}, rounded = {rounded.tolist()}"
+    return f"g = {sequence_text(g)}, rounded = {table_text(rounded)}"
 
 
 def why(args: Args, expected: Any) -> str:
@@ -87,6 +88,7 @@ SLOPE_AND_ERROR = Exercise(
     reference=slope_and_error,
     form=Numbers(count=2),
     accept=close_to(slope_and_error, ("slope", "error")),
+    tolerance=TOLERANCE,
     show=show,
     why=why,
     examples=(
@@ -110,6 +112,7 @@ SLOPE_AND_ERROR = Exercise(
         mistake("means are subtracted first: the slope of a fitted line", SLOPE, "((mean - mean.mean()) * (g - g.mean())).sum() / ((g - g.mean()) ** 2).sum()"),
         mistake("the mean of the errors, not the error of the mean", ERROR, "np.mean([np.linalg.norm(row - g) for row in rounded]) / np.linalg.norm(g)"),
         mistake("the error as a share of m", ERROR, "np.linalg.norm(mean - g) / np.linalg.norm(mean)"),
+        mistake("the norm of the error, not as a share of the norm of g", ERROR, "np.linalg.norm(mean - g)"),
         mistake("the squared error", ERROR, "((mean - g) ** 2).sum() / (g * g).sum()"),
         mistake("the largest error", ERROR, "abs(mean - g).max() / abs(g).max()"),
         mistake("the error in percent", ERROR, "100 * np.linalg.norm(mean - g) / np.linalg.norm(g)"),

@@ -52,7 +52,7 @@ class Number:
     """One real number; integers and numpy's scalars are accepted."""
 
     def problem(self, args: tuple[Any, ...], result: Any) -> str:
-        """See `Form`.
+        """What is wrong with a result that is no single number; "" if it is one.
 
         >>> Number().problem((), [0.5])
         'returns a list of 1: return one number'
@@ -60,7 +60,7 @@ class Number:
         return "" if is_number(result) else f"returns {describe_value(result)}: return one number"
 
     def describe(self) -> str:
-        """See `Form`."""
+        """The form in words, for the documentation."""
         return "one number"
 
 
@@ -77,7 +77,7 @@ class SameShape:
     lists: bool = False
 
     def problem(self, args: tuple[Any, ...], result: Any) -> str:
-        """See `Form`.
+        """What is wrong with a result that is no array of the argument's shape; "" if it is one.
 
         >>> SameShape().problem((np.zeros(3),), np.zeros(2))
         'returns an array of shape (2,) and dtype float64: return one of shape (3,), like its input'
@@ -96,7 +96,7 @@ class SameShape:
         return ""
 
     def describe(self) -> str:
-        """See `Form`."""
+        """The form in words, for the documentation."""
         return "an array of floating-point numbers, shaped like the input"
 
 
@@ -108,7 +108,7 @@ class Numbers:
     most: int | None = None
 
     def problem(self, args: tuple[Any, ...], result: Any) -> str:
-        """See `Form`.
+        """What is wrong with a result that is no such list of numbers; "" if it is one.
 
         >>> Numbers(count=2).problem((), 0.5)
         'returns a float: return 2 numbers'
@@ -129,7 +129,7 @@ class Numbers:
         return length == self.count if self.count is not None else 1 <= length <= (self.most or length)
 
     def describe(self) -> str:
-        """See `Form`."""
+        """The form in words, for the documentation."""
         if self.count is not None:
             return f"{self.count} numbers"
         return f"a list of at most {self.most} numbers" if self.most else "a list of numbers"

@@ -197,13 +197,18 @@ def progress_path() -> Path | None:
         return Path("progress.json")
     import platformdirs
 
-    return platformdirs.user_data_path("lplab", appauthor=False) / "progress.json"
+    try:
+        return platformdirs.user_data_path("lplab", appauthor=False) / "progress.json"
+    except RuntimeError:  # a user without a home folder, as in some containers
+        return None
 
 
 def storage_place() -> str:
     """Where progress is kept, if not in the user's data folder, as the end of a sentence; "" for that folder."""
     if missing := missing_packages():
         return f"until this kernel ends, since {' and '.join(missing)} cannot be imported"
+    if progress_path() is None:
+        return "until this kernel ends, since this user has no home folder: LPLAB_PROGRESS names a file"
     return "in this browser" if _in_a_browser() else ""
 
 
@@ -238,59 +243,59 @@ def default_progress() -> Progress:
 
 
 def record(verdict: Verdict, answer: Answer | None = None) -> None:
-    """As `Progress.record`, in the student's file; so are the functions below."""
+    """Note the result of a check, and the answer that was checked, in the student's file."""
     default_progress().record(verdict, answer)
 
 
 def has_passed(exercise_id: str) -> bool:
-    """See `Progress.has_passed`."""
+    """Whether some answer of the student to the exercise has passed all checks."""
     return default_progress().has_passed(exercise_id)
 
 
 def hints_opened(exercise_id: str) -> int:
-    """See `Progress.hints_opened`."""
+    """How many hints of an exercise the student has opened."""
     return default_progress().hints_opened(exercise_id)
 
 
 def open_hint(exercise_id: str, number: int | None = None) -> int:
-    """See `Progress.open_hint`."""
+    """Note in the student's file that hint ``number`` (from 1; by default the next) is open; returns how many are."""
     return default_progress().open_hint(exercise_id, number)
 
 
 def solution_seen(exercise_id: str) -> None:
-    """See `Progress.solution_seen`."""
+    """Note in the student's file that the solution was shown."""
     default_progress().solution_seen(exercise_id)
 
 
 def record_prediction(question_id: str, question: str, guess: Any, truth: Any, unit: str = "") -> None:
-    """See `Progress.record_prediction`."""
+    """Note a guess and the truth in the student's file; a second guess at the same question changes nothing."""
     default_progress().record_prediction(question_id, question, guess, truth, unit)
 
 
 def prediction(question_id: str) -> float | str | None:
-    """See `Progress.prediction`."""
+    """The student's recorded guess at a question, or None."""
     return default_progress().prediction(question_id)
 
 
 def skip_prediction(question_id: str, question: str) -> None:
-    """See `Progress.skip_prediction`."""
+    """Note in the student's file that the answer to a question was shown without a guess."""
     default_progress().skip_prediction(question_id, question)
 
 
 def has_skipped(question_id: str, question: str) -> bool:
-    """See `Progress.has_skipped`."""
+    """Whether the student has skipped the question, in this wording."""
     return default_progress().has_skipped(question_id, question)
 
 
 def record_capstone(
     recipe: str, bits: float, seconds: float, gaps: Sequence[float], seeds: Sequence[int], diverged: int
 ) -> None:
-    """See `Progress.record_capstone`."""
+    """Note a recipe of the capstone, as JSON text, with its score; it takes the place of the student's one before."""
     default_progress().record_capstone(recipe, bits, seconds, gaps, seeds, diverged)
 
 
 def of_lab(lab: str) -> dict[str, ExerciseRecord]:
-    """See `Progress.of_lab`."""
+    """The student's records of a lab such as "01", by exercise id, sorted; exercises never touched are missing."""
     return default_progress().of_lab(lab)
 
 

@@ -63,12 +63,12 @@ def applied(bits, draw, c):
 
 
 def rounded_number(number, draw, c):
-    """As :func:`applied`, for numbers instead of patterns."""
+    """Round as :func:`applied`, for numbers instead of patterns."""
     return as_real(applied(as_bits(number), draw, c))
 
 
 def rounded(bits, c, number, key_1, key_2):
-    """As :func:`applied`; AFTER its constants lie those of shells, and each number draws its own random integer."""
+    """Round as :func:`applied`; AFTER its constants lie those of shells, and each number draws a random integer."""
     draw = bits
     if DRAWS:
         shift, mask = tl.load(c + AFTER + 2).to(tl.int32), tl.load(c + AFTER + 3).to(tl.int32)
@@ -77,7 +77,7 @@ def rounded(bits, c, number, key_1, key_2):
 
 
 def in_steps(bits, c, number, key_1, key_2):
-    """As :func:`rounded`; where STEP is set, after a division by the step and before the product with it."""
+    """Round as :func:`rounded`; where STEP is set, after a division by the step and before the product with it."""
     result = bits
     if STEP:
         result = divided(result, tl.load(c + AFTER), tl.load(c + AFTER + 1))

@@ -1,7 +1,7 @@
 """Rounding numbers that share a scale, as whole-array operations for numpy and torch.
 
-MX (OCP): the scale is a power of two that follows from the exponent of the block's largest magnitude; everything is
-exact, computed in float64. NVFP4: the block's scale is a rounded E4M3 number under one float32 scale for the tensor;
+MX (OCP): the E8M0 scale is a power of two, from the exponent of the block's largest magnitude; everything is exact,
+computed in float64. NVFP4: the block's scale is a rounded E4M3 number under one float32 scale for the tensor;
 the float32 operations are those of NVIDIA's reference quantizer, in its order, because their rounding decides ties.
 """
 
@@ -69,9 +69,8 @@ def scaled_blocks(xp: Any, split: Any, spec: BlockSpec) -> tuple[Any, tuple[Any,
     Blocks with NaN or infinity become NaN.
     """
     if spec.scale is not None:
-        with np.errstate(
-            over="ignore"
-        ):  # NVFP4 is defined on float32: larger numbers become infinity, and their block NaN
+        # NVFP4 is defined on float32: larger numbers become infinity, and their block NaN.
+        with np.errstate(over="ignore"):
             split = array_kernels.cast(xp, split, xp.float32)
         largest = xp.amax(abs(split), -1)
         tensor_scale = tensor_scales(xp, largest, spec)

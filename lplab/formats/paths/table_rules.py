@@ -84,9 +84,8 @@ def _split(table: Table, rounding: Rounding, upper_bits: int) -> tuple[np.ndarra
 
     def result(lower: np.ndarray) -> np.ndarray:
         patterns = (upper + lower).astype(np.uint32).view(np.float32)
-        values = array_kernels.quantize(
-            np, patterns, table, rounding
-        )  # not the reference: subnormals may be flushed just now
+        # Not the reference: subnormals may be flushed just now.
+        values = array_kernels.quantize(np, patterns, table, rounding)
         return np.where(np.isnan(values), np.float32(np.nan), values).view(np.int32)
 
     low, high = np.zeros(2**upper_bits, np.int64), np.full(2**upper_bits, 2**low_bits - 1)

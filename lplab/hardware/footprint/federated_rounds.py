@@ -23,8 +23,7 @@ from lplab.lookup import lookup
 class Device:
     """Device of a client: operations per second that training reaches (not the peak), and its power.
 
-    >>> device("phone").joules_per_op
-    3e-11
+    One multiplication with its addition is two operations.
     """
 
     name: str
@@ -37,11 +36,6 @@ class Device:
     def __post_init__(self) -> None:
         check_above(0, **check_fields(self, "ops_per_second"))
         check_at_least(0, **check_fields(self, "watts"))
-
-    @property
-    def joules_per_op(self) -> float:
-        """One multiplication with its addition is two operations."""
-        return self.watts / self.ops_per_second
 
 
 @dataclass(frozen=True)
@@ -156,7 +150,7 @@ class ClientRound:
 
     @property
     def seconds(self) -> Any:
-        """Of one client; a round lasts as long as its slowest."""
+        """Seconds that one client takes; a round lasts as long as its slowest client."""
         return self.compute_seconds + self.down_seconds + self.up_seconds
 
 

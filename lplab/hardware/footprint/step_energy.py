@@ -72,7 +72,7 @@ class Power:
         memory_joules_per_byte: float = MEMORY_JOULES_PER_BYTE,
         network_joules_per_byte: float = NETWORK_JOULES_PER_BYTE,
     ) -> Power:
-        """By shares of a chip's design power: ``busy_share`` while multipliers and memory both work at full speed.
+        """Shares of a chip's design power: ``busy_share`` while multipliers and memory both work at full speed.
 
         Raises:
             ValueError: an unknown chip, one without a known design power, or shares that leave no power for
@@ -119,7 +119,7 @@ class Energy:
 
     @property
     def joules(self) -> Any:
-        """Of all parts.
+        """Joules of all parts together.
 
         >>> Energy(1.0, 2.0, 3.0, 4.0).joules
         10.0

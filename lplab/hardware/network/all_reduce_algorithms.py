@@ -203,7 +203,7 @@ def checked_ranks(ranks: Floats, name: str = "the number of devices") -> np.ndar
 
 
 def checked_straggler(straggler: Floats) -> np.ndarray:
-    """By how much the slowest device is slower, as float64; ValueError if it is negative, infinite or no number."""
+    """The share by which the slowest device is slower, float64; ValueError for a negative, infinite or no number."""
     slower = check_numbers("straggler", straggler)
     wrong = ~((slower >= 0) & np.isfinite(slower))
     if wrong.any():

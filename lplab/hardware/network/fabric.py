@@ -13,8 +13,11 @@ from lplab.hardware.network.links import Floats, Link
 from lplab.hardware.network.links import get as link_of
 from lplab.lookup import canonical_name
 
-COLLECTIVES = ("all_reduce", "gather", "broadcast", "reduce_scatter", "all_gather")
-"""Collectives of a network. For "gather" the bytes are one device's payload, else the whole buffer."""
+COLLECTIVES = ("all_reduce", "all_gather", "broadcast", "reduce_scatter", "gather_shards")
+"""Collectives of a network. The bytes are of the whole buffer; for "all_gather" they are one device's payload.
+
+"gather_shards" is "reduce_scatter" in the reverse order: it gathers the new weights of a sharded optimizer.
+"""
 _PER_NODE = "devices_per_node: the number of devices"
 NCCL = "nccl"  # the name under which NCCL's own model stands beside the algorithms
 
@@ -90,7 +93,7 @@ class Fabric:
 
         Args:
             kind: one of :data:`COLLECTIVES`.
-            nbytes: of the buffer; for "gather", of one device's payload.
+            nbytes: of the buffer; for "all_gather", of one device's payload.
             devices: devices that take part.
             reduce_seconds_per_byte: time of a device to add one byte of a buffer to another.
 
@@ -101,7 +104,7 @@ class Fabric:
             raise ValueError(f"unknown kind {kind!r} of collective; allowed: {', '.join(COLLECTIVES)}")
         nodes, local = self.split(devices)
         n = checked_bytes(nbytes)
-        if "server" in self.algorithm and kind in ("all_reduce", "gather"):
+        if "server" in self.algorithm and kind in ("all_reduce", "all_gather"):
             return self._server(kind, n, nodes * local)
         return unwrap_scalar(getattr(self, f"_{kind}")(n, nodes, local, reduce_seconds_per_byte) + np.zeros(()))
 
@@ -117,7 +120,7 @@ class Fabric:
         hop = "pci" if self.inner.name.startswith("pcie") else "nvlink"
         return nccl_tuner.all_reduce_seconds(nodes, local, n, bus, inner=hop)
 
-    def _gather(self, n: np.ndarray, nodes: np.ndarray, local: np.ndarray, add: Floats) -> Any:
+    def _all_gather(self, n: np.ndarray, nodes: np.ndarray, local: np.ndarray, add: Floats) -> Any:
         between = collective_times.all_gather_seconds(nodes, n, self.outer)
         return between + collective_times.all_gather_seconds(local, n * nodes, self.inner)
 
@@ -129,7 +132,7 @@ class Fabric:
         inside = collective_times.reduce_scatter_seconds(local, n, self.inner, add)
         return inside + collective_times.reduce_scatter_seconds(nodes, n / local, self.outer, add)
 
-    def _all_gather(self, n: np.ndarray, nodes: np.ndarray, local: np.ndarray, add: Floats) -> Any:
+    def _gather_shards(self, n: np.ndarray, nodes: np.ndarray, local: np.ndarray, add: Floats) -> Any:
         return self._reduce_scatter(n, nodes, local, 0.0)  # the same messages in the reverse order
 
     def _server(self, kind: str, n: np.ndarray, p: np.ndarray) -> Any:

@@ -127,7 +127,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _is_shortcut(name: str, shape: Any) -> bool:
-    """As :mod:`lplab.training` has it: a 1 × 1 convolution in a module called shortcut or downsample."""
+    """Whether recipes call a layer a shortcut: a 1 × 1 convolution in a module called shortcut or downsample."""
     return all(side == 1 for side in shape[2:]) and any(word in name.lower() for word in ("shortcut", "downsample"))
 
 

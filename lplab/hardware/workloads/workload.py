@@ -179,11 +179,6 @@ class Workload:
         return sum(layer.multiplications for layer in self.layers)
 
     @property
-    def forward_flops(self) -> int:
-        """Operations in the products of the forward pass for one example: two for a multiply-add."""
-        return 2 * self.multiplications
-
-    @property
     def training_flops(self) -> int:
         """Operations in the products of forward and backward pass for one example, as :attr:`gradients` has them."""
         return int(self.gemms(1).flops.sum())

@@ -168,7 +168,6 @@ class Convolution(torch.autograd.Function):
         x, weight = rounded_input(x, op), op.round("weight", weight)
         ctx.save_for_backward(x, weight)
         ctx.op, ctx.geometry = op, geometry
-        ctx.bias_sizes = None if bias is None else list(bias.shape)
         if op.rules.accumulator is not None:
             return op.round("output", convolution(x, weight, bias, geometry, op))
         return op.round("output", torch.ops.aten.convolution(x, weight, bias, *geometry))

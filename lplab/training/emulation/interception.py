@@ -88,7 +88,7 @@ class QuantizationMode(TorchFunctionMode):
         return Lineage(self.module)
 
     def nested(self) -> QuantizationMode:
-        """The same mode for use inside a handler, where PyTorch has switched this one off."""
+        """A mode like this one for use inside a handler, where PyTorch has switched this one off."""
         mode = QuantizationMode(self.emulation, self.module)
         mode.lineage = self.lineage
         return mode

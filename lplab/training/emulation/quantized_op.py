@@ -313,7 +313,7 @@ class QuantizedOp:
 
 
 def detach_view(x: Tensor) -> Tensor:
-    """The same numbers, no longer a view: the result of a Function may then be changed in place, as by ``relu_``."""
+    """``x`` without being a view: the result of a Function may then be changed in place, as by ``relu_``."""
     return x.data if x._is_view() else x
 
 
@@ -392,7 +392,7 @@ class NoSecondDerivative(torch.autograd.Function):
 
 
 def without_derivative(*gradients: Tensor | None, sources: Sequence[Tensor] = ()) -> tuple[Tensor | None, ...]:
-    """The same gradients, whose derivatives raise an error.
+    """Gradients whose derivatives raise an error.
 
     ``sources``: what the gradients depend on. ``torch.autograd.grad`` takes only the ways that lead to its inputs, so
     without them it would find none, and take the gradients for constants.

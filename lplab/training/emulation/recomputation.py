@@ -82,7 +82,7 @@ def draws_of(emulation: Emulation, frame: FrameType | None) -> Draws | None:
 
 
 def _recorded(draws: Draws | None, owner: Any, attribute: str, args: tuple, emulation: Emulation) -> Draws:
-    """The same draws, which the checkpoint with this owner records; it is prepared when it is met first."""
+    """The draws that the checkpoint with this owner records; the checkpoint is prepared when it is met first."""
     function = getattr(owner, attribute)
     while isinstance(function, Recomputation) and function.emulation is not emulation:
         function = function.function

@@ -94,7 +94,7 @@ class ClipGradient(torch.autograd.Function):
     @staticmethod
     @first_derivative
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        """For x and for α."""
+        """The gradients for x and for α."""
         (x,), alpha = ctx.saved_tensors, ctx.alpha_like
         if ctx.has_mask:
             passed, total = clip_backward(x.numpy(), _flat(gradient))

@@ -23,9 +23,8 @@ LABELS = {  # as figures and tables call them
     "nearest_up": "floor(x + ½)",
 }
 Rounding = str | Callable[[np.ndarray, int, np.random.Generator], Any]
-_MIN_COMPILED_SIZE = (
-    2**15
-)  # elements from which lplab.formats loads a compiled loop, which then serves small arrays too
+# Elements from which lplab.formats loads a compiled loop, which then serves small arrays too.
+_MIN_COMPILED_SIZE = 2**15
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from lplab import datasets, models
-from lplab.lookup import closest_names
+from lplab.lookup import lookup
 from lplab.training.loop import detection
 from lplab.training.loop.batches import Batch, Batches, SequenceBatches
 from lplab.training.loop.recorder import Recorder
@@ -195,13 +195,9 @@ def get(name: str, **changes: Any) -> Task:
     """The task with this name, some fields changed.
 
     Raises:
-        ValueError: no such task; the message has the closest ones.
+        ValueError: no such task; the message names the closest, or all.
 
     >>> get("resnet", batch=10).batch
     10
     """
-    if name not in TASKS:
-        close = closest_names(name, TASKS)
-        hint = f"closest: {', '.join(close)}. " if close else ""
-        raise ValueError(f"unknown model {name!r}; {hint}Allowed: {', '.join(TASKS)}")
-    return replace(TASKS[name], **changes)
+    return replace(lookup(TASKS, name, "model"), **changes)

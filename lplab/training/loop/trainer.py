@@ -89,7 +89,7 @@ class Trainer:
         optimizer: "sgd", "adam" or "adamw", rounded by the recipe; or an optimizer of ``torch.optim``, whose
             arithmetic is not changed.
         lr, options: of the optimizer, as in ``momentum=0.9``.
-        schedule: a function from the step's number to a factor of the learning rate.
+        schedule: of the learning rate: a function from the step's number to a factor.
         loss: a function of (output, target); see :func:`default_loss`.
         error: a function of (output, target) that gives a share, 0 to 1, or None; see :func:`default_error`.
         clip_norm: gradients are scaled down to this norm.

@@ -10,8 +10,6 @@ from lplab.training.recipe.published_8bit import fields_of, first_and_last, laye
 from lplab.training.recipe.quant_spec import LearnedClip, PerLayerGradScale, QuantSpec
 from lplab.training.recipe.recipe import LayerRules, Recipe
 
-GRADIENT_SCALE = 2.0**14  # of the "global" ablation: in the middle of the window that works for the small Transformer
-
 
 def pact_sawb_2019(
     bits: int = 2, sawb: str | None = None, first_last: str = "fp32", shortcuts: str = "fp32", accumulator: Any = None
@@ -59,7 +57,8 @@ def int4_fp4_2020(
         gradients: "fp4"; "fp32" rounds only the forward pass, to INT4.
         phases: "two" rounds dy in the even phase for dx and in the odd one for dW; "swapped" the other way round;
             "single" in the even phase for both.
-        scale: "layer" (GradScale), or one number for the whole network: a loss scale, as ``GRADIENT_SCALE``.
+        scale: "layer" (GradScale), or one number for the whole network: a loss scale. For the small
+            Transformer 2**14 lies in the middle of the window that works.
         radix: 4, or 2 for 1-3-0 with the magnitudes 1 … 64 (there is only the even phase).
         dw: "fp8" rounds dy to 1-5-2 for the update product, FP4 only for dx.
         pointwise: "fp8" gives all 1 × 1 convolutions FP8 gradients, "reducing_fp8" those that have fewer output than

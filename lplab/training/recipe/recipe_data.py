@@ -69,18 +69,6 @@ MAX_NAME = 60  # characters of a name
 MAX_TEXT = 20_000  # characters of a recipe in JSON; the published ones have fewer than 2,000
 
 
-def read_recipe(text: str) -> Recipe:
-    """The recipe in a JSON text.
-
-    Raises:
-        ValueError: it is too long, no JSON, or not a recipe; the message is one line.
-
-    >>> read_recipe('{"name": "mine", "weight": "e4m3fn"}')
-    Recipe(name='mine', weight=QuantSpec('e4m3fn'))
-    """
-    return recipe_from_data(parse_json(text))
-
-
 def parse_json(text: str) -> Any:
     """The content of a JSON text of at most :data:`MAX_TEXT` characters; ValueError with one line if it has none.
 

@@ -18,7 +18,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from lplab.lookup import closest_names
+from lplab.lookup import canonical_name
 from lplab.training.recipe.published_4bit import int4_fp4_2020, luq_2022, pact_sawb_2019
 from lplab.training.recipe.published_8bit import bf16, fixed16_2015, fp8_2018, fp16_mixed, fp32, hfp8_2019
 from lplab.training.recipe.published_blocks import deepseek_2024, mxfp4_2025, mxfp8_2025, nvfp4_2025, quartet_2025
@@ -47,19 +47,16 @@ def get(name: str, **switches: Any) -> Recipe:
     """The recipe with this name; its switches are keywords.
 
     Raises:
-        ValueError: no such recipe or switch; the message lists those that exist.
+        ValueError: no such recipe or switch; the message names the closest, or all.
 
     >>> get("pact_sawb_2019", bits=4).weight
     QuantSpec(quantizer=Sawb(bits=4, row=None, axis=None, gradient='everywhere'))
     >>> get("hfp8")
     Traceback (most recent call last):
     ...
-    ValueError: unknown recipe 'hfp8'; closest: hfp8_2019, fp8_2018, fp32. See lplab.training.recipes.names()
+    ValueError: there is no recipe 'hfp8'; did you mean hfp8_2019 or fp8_2018 or fp32?
     """
-    if name not in RECIPES:
-        close = closest_names(name, RECIPES)
-        hint = f"closest: {', '.join(close)}. " if close else ""
-        raise ValueError(f"unknown recipe {name!r}; {hint}See lplab.training.recipes.names()")
+    name = canonical_name(RECIPES, name, "recipe")
     allowed = switches_of(name)
     for switch in switches:
         if switch not in allowed:

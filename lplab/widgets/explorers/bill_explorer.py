@@ -253,6 +253,11 @@ class BillExplorer(Explorer):
         """Choosing another training also sets the network fields to that training's defaults."""
         super()._on_control_change(**position, **(default_network(position["job"]) if "job" in position else {}))
 
+    figure_names: ClassVar = {
+        "parts": "The energy of a step by its parts",
+        "places": "The carbon of the whole training by place",
+    }
+
     def _figures(self, state: BillState) -> dict[str, Any]:
         return {"parts": parts_figure(state), "places": carbon_figure(state)}
 

@@ -1,6 +1,6 @@
 """A clip over a real tensor, live: tensor, bits, rule, and the clip itself."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, ClassVar
@@ -36,7 +36,8 @@ CAPTURED = {
 DISTRIBUTIONS = ("gaussian", "laplace", "logistic", "uniform", "triangle")
 TENSORS = (*CAPTURED, *DISTRIBUTIONS, "ReLU of a gaussian")
 OWN = "yours"
-HEIGHTS = (194, 184, 216)
+HEIGHTS = {"histogram": 194, "error": 184, "bits": 216}
+ALONE = {"histogram": 330, "error": 330, "bits": 330}  # of panels that stand alone
 
 
 @dataclass(frozen=True)
@@ -176,15 +177,23 @@ def analyze(name: str) -> TensorAnalysis:
     return TensorAnalysis(np.concatenate([x, -x if name in DISTRIBUTIONS else 0 * x]))
 
 
-def figure(analysis: TensorAnalysis, state: ClipState) -> Any:
-    """The three panels of a state, as one figure."""
+def panels(analysis: TensorAnalysis, state: ClipState, heights: Mapping[str, int] = HEIGHTS) -> dict[str, Any]:
+    """The three panels of a state, with these heights; the error of one that stands alone has a linear axis."""
     clip, levels, rules = analysis.clip(state), analysis.levels(state.bits), analysis.clip_rules(state.bits)
     what = "|w|" if analysis.signed else "x"
-    above = figures.clip_histogram(analysis.magnitudes, clip, levels, what=what, height=HEIGHTS[0])
-    below = figures.clip_error(analysis.magnitudes, clip, levels, rules, limits=analysis.limits, height=HEIGHTS[1])
+    height, limits = heights["error"], analysis.limits
+    histogram = figures.clip_histogram(analysis.magnitudes, clip, levels, what=what, height=heights["histogram"])
+    alone = heights is ALONE
+    error = figures.clip_error(analysis.magnitudes, clip, levels, rules, limits=limits, linear=alone, height=height)
     bits = list(range(BITS[0], BITS[1] + 1))
     here = (state.bits, analysis.error(state))
-    last = figures.bits_error(bits, rules, at=here, limits=analysis.limits, height=HEIGHTS[2])
+    last = figures.bits_error(bits, rules, at=here, limits=limits, height=heights["bits"])
+    return {"histogram": histogram, "error": error, "bits": last}
+
+
+def figure(analysis: TensorAnalysis, state: ClipState) -> Any:
+    """The three panels of a state, as one figure."""
+    above, below, last = panels(analysis, state).values()
     return figures.stacked([above, below], [last])
 
 
@@ -243,6 +252,11 @@ class ClipExplorer(Explorer):
     )
     state_class, preset_fields, no_preset = ClipState, PRESETS, NO_PRESET
     side: ClassVar = {"The tensor": ("preset", "tensor"), "The grid": ("bits", "rule", "percent")}
+    figure_names: ClassVar = {
+        "histogram": "The numbers, the levels of the grid and the clip α",
+        "error": "The error against the clip α",
+        "bits": "The error against the bits",
+    }
     _copy_tooltip = "Python that quantizes so"
 
     def __init__(self, own: Any = None, **position: Any) -> None:
@@ -291,6 +305,10 @@ class ClipExplorer(Explorer):
 
     def _figures(self, state: ClipState) -> dict[str, Any]:
         return {"figure": figure(self.analysis(state), state)}
+
+    def _panels(self, state: ClipState) -> dict[str, Any]:
+        drawn = panels(self.analysis(state), state, ALONE)
+        return {name: figures.stacked([panel]) for name, panel in drawn.items()}
 
     def _summary(self, state: ClipState) -> str:
         return summary(self.analysis(state), state)

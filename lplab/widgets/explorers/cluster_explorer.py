@@ -147,8 +147,8 @@ def efficiencies(state: ClusterState) -> np.ndarray:
     return times.single / times.total
 
 
-def figures_by_name(state: ClusterState) -> dict[str, Any]:
-    """The figures of a state: one step on a time axis, and efficiency against devices."""
+def figures_by_name(state: ClusterState, lane: int = 34) -> dict[str, Any]:
+    """The figures of a state: one step on a time axis with lanes of this height, and efficiency against devices."""
     curves = [ScalingCurve(_curve_name(state), DEVICES, efficiencies(state))]
     plain = replace(state, compressor="none", recipe="32 bits", sharded=False)
     if plain == state:  # compare with another one
@@ -160,13 +160,13 @@ def figures_by_name(state: ClusterState) -> dict[str, Any]:
     if state.devices == 1:
         title = "One device alone sends nothing and waits for nobody"
     return {
-        "timeline": figures.device_timeline(state.simulation, 2),
+        "timeline": figures.device_timeline(state.simulation, 2, lane=lane),
         "scaling": figures.scaling(curves, chosen=state.devices, published=published, title=title),
     }
 
 
 def figure(state: ClusterState) -> Any:
-    """Both figures above one another, which a browser redraws in half the time."""
+    """The two figures above one another, which a browser redraws in half the time."""
     both = figures_by_name(state)
     return figures.stacked([both["scaling"]], [both["timeline"]], left=76)
 
@@ -228,11 +228,16 @@ class ClusterExplorer(Explorer):
         ),
         "The training": ("recipe", "compressor", "overlap", "batch", "sharded"),
     }
+    figure_names: ClassVar = {"timeline": "One step on a time axis", "scaling": "Efficiency against the devices"}
     _copy_tooltip = "Python that simulates this step"
     _figure_flex = "3 1 480px"
 
     def _figures(self, state: ClusterState) -> dict[str, Any]:
         return {"figure": figure(state)}
+
+    def _panels(self, state: ClusterState) -> dict[str, Any]:
+        drawn = figures_by_name(state, lane=60)
+        return {name: figures.stacked([drawn[name]], left=76) for name in ("scaling", "timeline")}
 
     def _summary(self, state: ClusterState) -> str:
         return summary(state)

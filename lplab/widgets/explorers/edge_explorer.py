@@ -126,6 +126,8 @@ class EdgeExplorer(Explorer):
     state_class, preset_fields = EdgeState, PRESETS
     side: ClassVar = {"A client": ("presets", "network", "epochs", "device", "radio")}
 
+    figure_names: ClassVar = {"figure": "The energy of one round of a client"}
+
     def _figures(self, state: EdgeState) -> dict[str, Any]:
         return {"figure": figure(state)}
 

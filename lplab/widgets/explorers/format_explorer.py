@@ -6,14 +6,16 @@ import ipywidgets
 import traitlets
 
 from lplab import figures
+from lplab.figures.lazy_figure import as_dicts
 from lplab.widgets.controls import line, set_text, show_errors
 from lplab.widgets.explorer_base import Explorer
+from lplab.widgets.live.live_figure import single_redraw
 from lplab.widgets.tensor_chooser import TensorChooser
 from lplab.widgets.tensor_library import TensorLibrary
 
 from . import format_state as st
 from .format_state import FormatState
-from .format_view import view_of
+from .format_view import ALONE, HEIGHTS, LEFT, RIGHT, View, view_of
 
 
 class FormatExplorer(Explorer):
@@ -40,6 +42,11 @@ class FormatExplorer(Explorer):
         "": ("preset", "exponent_bits", "mantissa_bits", "bias_shift", "radix", "subnormals", "specials"),
         "Rounding and view": ("rounding", "random_bits", "line"),
         "Tensor": ("chooser",),
+    }
+    figure_names: ClassVar = {
+        "line": "The numbers of the format",
+        "error": "The error of rounding against magnitude",
+        "histogram": "The tensor in the window of the format",
     }
     _copy_tooltip = "Python that makes this format"
     _figure_flex = None
@@ -81,7 +88,7 @@ class FormatExplorer(Explorer):
         return state.changed(**changes)
 
     def _make(self, state: FormatState) -> None:
-        self._view = view_of(state, self.library)
+        self._view = self._viewed(state)
         if self._view.problem:
             raise ValueError(self._view.problem)
         super()._make(state)
@@ -95,11 +102,17 @@ class FormatExplorer(Explorer):
     def _figures(self, state: FormatState) -> dict[str, Any]:
         return {"figure": self._view.figure.figure}
 
+    def _panels(self, state: FormatState) -> dict[str, Any]:
+        return _panels_of(self._viewed(state))
+
+    def _viewed(self, state: FormatState) -> View:
+        return view_of(state, self.library, ALONE if self._is_apart else HEIGHTS)
+
     def _summary(self, state: FormatState) -> str:
         return self._view.summary
 
     def _main(self) -> list[ipywidgets.Widget]:
-        return [self.figure, self.descriptions]
+        return [*self.figures.values(), self.descriptions]
 
     def _rows(self) -> list[ipywidgets.Widget]:
         return [self.summary, *super()._rows()]
@@ -121,7 +134,7 @@ class FormatExplorer(Explorer):
 
     def _draw(self, state: FormatState) -> None:
         """Update lines and figure; a problem replaces the summary, and the figure fades."""
-        view = view_of(state, self.library)
+        view = self._viewed(state)
         set_text(
             self.summary,
             f"Not possible: {view.problem}. The figure shows the last format." if view.problem else view.summary,
@@ -135,7 +148,19 @@ class FormatExplorer(Explorer):
             set_text(self.code_line, *self.copied_code(state).splitlines())
             self.copy_button.description = "Copy as code"
         set_text(self.descriptions, *view.descriptions)
-        figures.update(self.figure, view.figure)  # last: the browser needs longest for it
+        # last: the browser needs longest for it
+        if not self._is_apart:
+            figures.update(self.figure, view.figure)
+            return
+        with single_redraw(), as_dicts():
+            for name, panel in _panels_of(view).items():
+                figures.update(self.figures[name], panel)
 
     def _show_copied(self, copied: dict[str, Any]) -> None:
         self.copy_button.description = "Copied" if copied.get("done") else "Select it below"
+
+
+def _panels_of(view: View) -> dict[str, Any]:
+    """The three figures of a view, each alone, with margins that align them."""
+    shown = {"line": view.line, "error": view.error, "histogram": view.histogram}
+    return {name: figures.stacked([each.figure], left=LEFT, right=RIGHT) for name, each in shown.items() if each}

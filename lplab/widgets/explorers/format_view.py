@@ -1,6 +1,7 @@
 """What the format explorer shows for a state: figures and sentences. Pure functions, no widgets."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from .format_state import FormatState, code_of, format_of, rounding_of
 
 LEFT, RIGHT = 60, 16  # margins of all three figures, so that their axes of magnitudes are aligned
 HEIGHTS = {"line": 192, "error": 166, "histogram": 212}
+ALONE = {"line": 290, "error": 320, "histogram": 330}  # of panels that stand alone
 ERROR_TOP = 28.0  # percent, the end of the error's axis; fixed, so that errors of two formats can be compared
 
 
@@ -55,7 +57,7 @@ class View:
         return tuple(panel.description for panel in (self.line, self.error, self.histogram) if panel)
 
 
-def view_of(state: FormatState, library: TensorLibrary) -> View:
+def view_of(state: FormatState, library: TensorLibrary, heights: Mapping[str, int] = HEIGHTS) -> View:
     """Return what is shown for a state; where controls contradict each other, only the problem.
 
     >>> view_of(FormatState(), TensorLibrary()).summary
@@ -70,12 +72,13 @@ def view_of(state: FormatState, library: TensorLibrary) -> View:
     tensor = library.sample(state.tensor)
     octaves = octaves_of(tensor)
     with as_dicts():  # the figures only update the one on the page
-        line = _with_text(_number_line(fmt, state.line, octaves))
+        line = _with_text(_number_line(fmt, state.line, octaves, heights["line"]))
         curve = figures.error_curve(
-            fmt, rounding=state.rounding, octaves=octaves, top=ERROR_TOP, height=HEIGHTS["error"]
+            fmt, rounding=state.rounding, octaves=octaves, top=ERROR_TOP, height=heights["error"]
         )
         error_view = _with_text(curve)
-        histogram = _with_text(_histogram(state, fmt, tensor, octaves), library.note(state.tensor))
+        drawn = _histogram(state, fmt, tensor, octaves, heights["histogram"])
+        histogram = _with_text(drawn, library.note(state.tensor))
         figure = figures.stacked([line.figure], [error_view.figure, histogram.figure], left=LEFT, right=RIGHT)
     return View("", summary_of(fmt), code_of(state), line, error_view, histogram, figure)
 
@@ -121,15 +124,14 @@ def what_of(state: FormatState) -> str:
     return f"|{role}|" if role in ("weight", "activation", "gradient", "weight gradient") else "|x|"
 
 
-def _number_line(fmt: Any, scale: str, octaves: tuple[int, int]) -> go.Figure:
+def _number_line(fmt: Any, scale: str, octaves: tuple[int, int], height: int) -> go.Figure:
     limits = (2.0 ** octaves[0], 2.0 ** octaves[1]) if scale == "log" else None
-    return figures.number_line(fmt, scale=scale, limits=limits, height=HEIGHTS["line"])
+    return figures.number_line(fmt, scale=scale, limits=limits, height=height)
 
 
-def _histogram(state: FormatState, fmt: Any, tensor: np.ndarray, octaves: tuple[int, int]) -> go.Figure:
+def _histogram(state: FormatState, fmt: Any, tensor: np.ndarray, octaves: tuple[int, int], height: int) -> go.Figure:
     how = rounding_of(state)
-    what, height = what_of(state), HEIGHTS["histogram"]
-    return figures.magnitude_histogram(tensor, fmt, rounding=how, octaves=octaves, what=what, height=height)
+    return figures.magnitude_histogram(tensor, fmt, rounding=how, octaves=octaves, what=what_of(state), height=height)
 
 
 def _with_text(figure: go.Figure, note: str = "") -> FigureWithText:

@@ -217,6 +217,11 @@ class FourBitExplorer(Explorer):
         "Against the scale": ("measure",),
     }
 
+    figure_names: ClassVar = {
+        "grids": "The gradients and the values of both grids",
+        "errors": "The error against the scale",
+    }
+
     def _figures(self, state: FourBitState) -> dict[str, Any]:
         return {"grids": grids_figure(state), "errors": errors_figure(state)}
 

@@ -241,18 +241,18 @@ def losses_figure(state: IngredientState) -> Any:
     return figures.branched_losses(curves, before=recorded.before, limits=LIMITS, title=title, height=300)
 
 
-def time_figure(state: IngredientState) -> Any:
+def time_figure(state: IngredientState, height: int = 230) -> Any:
     """The lower figure: where the time of a step goes, beside BF16 and MXFP8."""
     rows = {"BF16": PLAIN["bf16"], "MXFP8": MXFP8_2025, THIS: state.ingredients}
     parts = {name: parts_of(each, state.chip) for name, each in rows.items()}
     chip = next(label for label, name in CHIPS.items() if name == state.chip)
     bits = average_bits(state.ingredients)
     title = f"{chip}: a step {speed(state):.2f} × as fast as in BF16, {bits:.2f} bits a number"
-    return figures.time_parts(parts, THIS, title=title, height=230)
+    return figures.time_parts(parts, THIS, title=title, height=height)
 
 
 def figure(state: IngredientState) -> Any:
-    """Both figures as one."""
+    """The two figures as one."""
     return figures.stacked([losses_figure(state)], [time_figure(state)], left=112, right=24)
 
 
@@ -303,8 +303,14 @@ class IngredientExplorer(Explorer):
         for helper, why in state.ingredients.impossible().items():
             self.controls[helper].disabled, self.controls[helper].tooltip = bool(why), why
 
+    figure_names: ClassVar = {"losses": "The recorded branches of three seeds", "time": "Where the time of a step goes"}
+
     def _figures(self, state: IngredientState) -> dict[str, Any]:
         return {"figure": figure(state)}
+
+    def _panels(self, state: IngredientState) -> dict[str, Any]:
+        drawn = {"losses": losses_figure(state), "time": time_figure(state, height=290)}
+        return {name: figures.stacked([panel], left=112, right=24) for name, panel in drawn.items()}
 
     def _summary(self, state: IngredientState) -> str:
         return summary(state)

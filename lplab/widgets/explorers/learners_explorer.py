@@ -10,6 +10,7 @@ import numpy as np
 
 from lplab import figures
 from lplab.figures.many_learners import bytes_word, learners_word
+from lplab.figures.panel import panel
 from lplab.number_text import percent
 from lplab.recordings import BETAS, CHUNKS, LEARNERS, LEARNING_RATES, LearnerRun, LearnerSetting, many_learners
 from lplab.widgets.explorer_base import Explorer
@@ -22,6 +23,7 @@ PRESETS: dict[str, dict[str, Any]] = {  # settings that were published; the netw
     "the same without a filter": {"learners": 64, "chunk": 112, "beta": 1.0, "learning_rate": "ten times"},
     "LSTM, 4 learners, 1 of 400": {"learners": 4, "chunk": 400, "beta": 1.0, "learning_rate": "standard"},
 }
+OWN_AND_LEADER = {"ScaleCom": "scalecom", "own top-k": "topk"}  # as texts call them, and as the recordings do
 
 
 @dataclass(frozen=True)
@@ -99,8 +101,7 @@ def summary(state: LearnersState) -> str:
     >>> summary(LearnersState())[:28]
     'A step sends, per learner: S'
     """
-    order = {"ScaleCom": "scalecom", "own top-k": "topk", "dense": "dense"}
-    runs = {name: state.run(kind) for name, kind in order.items()}
+    runs = {name: state.run(kind) for name, kind in (OWN_AND_LEADER | {"dense": "dense"}).items()}
     sent = ", ".join(f"{name} {bytes_word(run.sent_bytes)}" for name, run in runs.items())
     wrong = ", ".join(f"{name} {percent(run.test_error)}" for name, run in runs.items())
     learners = learners_word(state.learners)
@@ -130,8 +131,27 @@ class LearnersExplorer(Explorer):
     }
     _preset_layout: ClassVar = {"flex_flow": "column", "align_items": "flex-start"}
 
+    figure_names: ClassVar = {
+        "shares": "How much of the weights the sum of all messages holds",
+        "bytes": "What a learner sends in a step",
+        "distance": "How far apart the learners' residuals are",
+    }
+
     def _figures(self, state: LearnersState) -> dict[str, Any]:
         return {"figure": figure(state)}
+
+    def _panels(self, state: LearnersState) -> dict[str, Any]:
+        whole = figure(state)
+        runs = {name: bytes_word(state.run(kind).sent_bytes) for name, kind in OWN_AND_LEADER.items()}
+        sent = ", ".join(f"{name} {count}" for name, count in runs.items())
+        last = state.run("scalecom").cosine[-1]
+        distance = f"Residuals at the last step: distance {last:.2f}" if state.learners > 1 else "One learner"
+        key = whole.layout.annotations[0].text
+        return {
+            "shares": panel(whole, "y", height=340),
+            "bytes": panel(whole, "y2", height=340, title=f"A learner sends, in a step: {sent}"),
+            "distance": panel(whole, "y3", height=340, title=distance, subtitle=key.replace("<br>", "    ")),
+        }
 
     def _summary(self, state: LearnersState) -> str:
         return summary(state)

@@ -11,6 +11,7 @@ import numpy as np
 
 from lplab import datasets, figures
 from lplab import formats as F
+from lplab.figures.panel import panel
 from lplab.figures.precision import TensorRow, tensor_row
 from lplab.number_text import decibels, number, percent, raised
 from lplab.widgets.explorer_base import Explorer
@@ -243,8 +244,17 @@ class PlaneExplorer(Explorer):
     table_heads = ("", "to zero", "saturated", "SQNR")
     _copy_tooltip = "Python that gives the numbers of this tensor"
 
+    figure_names: ClassVar = {
+        "tensors": "What the format keeps of every tensor",
+        "precision": "Bits of precision against magnitude",
+    }
+
     def _figures(self, state: PlaneState) -> dict[str, Any]:
         return {"figure": figure(state)}
+
+    def _panels(self, state: PlaneState) -> dict[str, Any]:
+        whole = figure(state)
+        return {"tensors": panel(whole, "y2", height=400), "precision": panel(whole, "y", height=300)}
 
     def _summary(self, state: PlaneState) -> str:
         return summary(state)

@@ -292,6 +292,7 @@ class RangeExplorer(Explorer):
         "The recording": ("recording", "role", "layer", "step", "rows"),
         "Your own": ("own file",),
     }
+    figure_names: ClassVar = {"histogram": "The magnitudes of one tensor", "map": "The magnitudes in every row"}
 
     def __init__(self, recording: Any = None, **position: Any) -> None:
         self.recordings = {label: recorded(name) for label, name in RECORDINGS.items()}

@@ -143,7 +143,7 @@ def bins_figure(state: ResidualState) -> go.Figure:
 
 @lru_cache(maxsize=256)
 def tallest_of_all_steps(layer: str, run: tuple[int | None, float], factor: float) -> float:
-    """The same axis for all recorded steps of a run, so that bars of one step can be compared with another's."""
+    """One axis for all recorded steps of a run, so that bars of one step can be compared with another's."""
     recorded = adacomp_recording()
     windows = [recorded.window(layer, step, *run) for step in recorded.moments]
     shown = [shown_bins(each.sent, each.bin) for each in windows]
@@ -230,6 +230,11 @@ class ResidualExplorer(Explorer):
         "This layer, times smaller": ("table",),
     }
     table_heads = ("", "this step", "all steps")
+
+    figure_names: ClassVar = {
+        "history": "What is sent and what waits, over the steps",
+        "bins": "The first bins of one step",
+    }
 
     def _figures(self, state: ResidualState) -> dict[str, Any]:
         return {"history": history_figure(state), "bins": bins_figure(state)}

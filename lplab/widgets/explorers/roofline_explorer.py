@@ -197,14 +197,14 @@ def roofline_figure(state: RooflineState) -> Any:
     )
 
 
-def parts_figure(state: RooflineState) -> Any:
+def parts_figure(state: RooflineState, height: int = HEIGHT) -> Any:
     """The lower figure: recipes beside each other, or layers."""
     if state.view == LAYER_ROWS:
         rows = by_layer(state.times, per=state.batch)
         longest = max(rows, key=lambda name: sum(rows[name].values()))
         share = sum(rows[longest].values()) / sum(sum(row.values()) for row in rows.values())
         title = f"{longest} takes {100 * share:.0f} % of the step in {label_of(state.precision)}"
-        return figures.time_parts(rows, what="time for one example", title=title, height=HEIGHT)
+        return figures.time_parts(rows, what="time for one example", title=title, height=height)
     # FP32 would dwarf the others; of the recipes since 2024 there is room for the chosen one
     always = [p for p in CLASSIC.values() if p != "fp32"]
     shown = [p for p in runs_on(state.chip) if p == state.precision or p in always]
@@ -214,11 +214,11 @@ def parts_figure(state: RooflineState) -> Any:
     if state.precision != "bf16":
         peaks, speed = narrow.rates.max() / wide.rates.max(), wide.step_seconds / narrow.step_seconds
         title = f"{label_of(state.precision)}: {peaks:.2g} × the rate of 16 bits, {speed:.2f} × the speed"
-    return figures.time_parts(rows, label_of(state.precision), what="time for one example", title=title, height=HEIGHT)
+    return figures.time_parts(rows, label_of(state.precision), what="time for one example", title=title, height=height)
 
 
 def figure(state: RooflineState) -> Any:
-    """Both figures as one, which a browser draws in half the time."""
+    """The two figures as one, which a browser draws in half the time."""
     return figures.stacked([roofline_figure(state)], [parts_figure(state)], left=128, right=24)
 
 
@@ -297,8 +297,14 @@ class RooflineExplorer(Explorer):
             "precision": [(label, name) for label, name in RECIPES.items() if name in runs]
         }
 
+    figure_names: ClassVar = {"roofline": "The products under the roof", "parts": "Where the time of a step goes"}
+
     def _figures(self, state: RooflineState) -> dict[str, Any]:
         return {"figure": figure(state)}
+
+    def _panels(self, state: RooflineState) -> dict[str, Any]:
+        drawn = {"roofline": roofline_figure(state), "parts": parts_figure(state, height=310)}
+        return {name: figures.stacked([panel], left=128, right=24) for name, panel in drawn.items()}
 
     def _summary(self, state: RooflineState) -> str:
         return summary(state)

@@ -66,7 +66,7 @@ class Shown:
 
     @property
     def name(self) -> str:
-        """Its whole name.
+        """The whole name of the tensor.
 
         >>> TENSORS["gradient"].name
         'transformer/step1000/blocks.1.mlp.up/gradient'
@@ -338,6 +338,8 @@ class ScaleExplorer(Explorer):
         "Numbers": ("presets", "tensor", "element"),
         "Their scale": ("shared", "scale", "axis", "hadamard"),
     }
+
+    figure_names: ClassVar = {"map": "The tensor, number by number", "curves": "Signal to noise against the sharing"}
 
     def _figures(self, state: ScaleState) -> dict[str, Any]:
         return {"map": map_figure(state), "curves": curves_figure(state)}

@@ -171,6 +171,8 @@ class SumExplorer(Explorer):
     _copy_tooltip = "Python that makes this sum"
     _figure_flex = None
 
+    figure_names: ClassVar = {"figure": "The running sum"}
+
     def _figures(self, state: SumState) -> dict[str, Any]:
         return {"figure": figure(state)}
 

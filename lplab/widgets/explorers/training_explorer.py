@@ -21,7 +21,7 @@ from lplab.widgets.live.fixed_point_training import Runs, live_training, rules_a
 from lplab.widgets.live.live_run import LiveRun
 
 BITS = (4, 18)  # the axis of both figures: it stays where it is whatever the controls do
-HEIGHTS = {"errors": 360, "losses": 260}
+HEIGHTS = {"errors": 360, "losses": 290}
 _LIVE = ("stochastic", "nearest_down", "nearest_even", "nearest_up")
 
 
@@ -200,6 +200,8 @@ class TrainingExplorer(Explorer):
         self.controls["fraction_bits"].max = SETTINGS[state.setting].fraction_bits[-1]
         for rule, box in self.boxes.items():
             box.value = rule in state.rules
+
+    figure_names: ClassVar = {"errors": "Wrong answers against fraction bits", "losses": "What is lost in one rounding"}
 
     def _figures(self, state: TrainingState) -> dict[str, Any]:
         errors = errors_figure(self.results, state, self._note)

@@ -43,20 +43,34 @@ class _Bundle(ipywidgets.Widget):
 
     data = traitlets.Bytes(help="Plotly's JavaScript, gzipped.").tag(sync=True)
     parts = traitlets.Unicode((_STATIC / "figure_parts.js").read_text("utf-8")).tag(sync=True)
-    frame = traitlets.Dict().tag(sync=True, **custom_serializers)
+    frame = traitlets.Dict(help="The last changes that were sent.")
 
     def send_frame(self, frame: dict[str, Any]) -> None:
-        """Send the changes of some figures, by key; from any thread."""
-        with _sending:  # a frame that another thread set before this one was sent would be sent twice
-            self.frame = frame
+        """Send the changes of some figures, by key; from any thread.
 
-    def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
-        """Send no old frame to a reloaded page: it gets the current figures."""
-        state = super().get_state(key, drop_defaults)
-        return state | {"frame": {}} if key is None else state
+        A message of its own, no part of the state: a page that is loaded anew gets the figures as they are, and a
+        notebook whose widgets are saved has no places of arrays in a frame that another one has replaced.
+        """
+        buffers: dict[tuple[str | int, ...], memoryview] = {}
+        content = _without_buffers(custom_serializers["to_json"](frame, None), (), buffers)
+        with _sending:
+            self.frame = frame
+            self.send({"frame": content, "places": [list(place) for place in buffers]}, list(buffers.values()))
 
 
 _sending = threading.RLock()
+
+
+def _without_buffers(value: Any, place: tuple[str | int, ...], buffers: dict[tuple[str | int, ...], memoryview]) -> Any:
+    """A message with None for each buffer in it; ``buffers`` receives them by their places."""
+    if isinstance(value, memoryview):
+        buffers[place] = value
+        return None
+    if isinstance(value, dict):
+        return {name: _without_buffers(part, (*place, name), buffers) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_buffers(part, (*place, k), buffers) for k, part in enumerate(value)]
+    return value
 
 
 _the_bundle: _Bundle | None = None
@@ -134,6 +148,7 @@ class LiveFigure(go.FigureWidget):
     _last_trace_edit_id = traitlets.Integer(0)
     _key = traitlets.Unicode().tag(sync=True)
     _complete = False
+    _cover = ""  # words instead of the title
     _heading = traitlets.Dict(help="Title and subtitle, and the room above the plot; from layout.meta.").tag(sync=True)
     alt = traitlets.Unicode(help="What the figure shows, in words; kept equal to layout.meta['alt'].").tag(sync=True)
 
@@ -187,7 +202,7 @@ class LiveFigure(go.FigureWidget):
         if trace_indexes:
             restyle_data, trace_indexes = self._without_titles(restyle_data, list(trace_indexes))
             message |= {"style_data": restyle_data, "style_traces": trace_indexes}
-        heading = heading_of(self._layout)
+        heading = self._heading_now()
         with self._lock_property(alt=alt, _heading=heading):  # they are sent with the frame
             self.alt, self._heading = alt, heading
         # plotly would lay out the whole figure again for words that it does not draw
@@ -242,7 +257,25 @@ class LiveFigure(go.FigureWidget):
         return state
 
     def _read_meta(self, _layout: Any, meta: Any) -> None:
-        self.alt, self._heading = alt_of(meta), heading_of(self._layout)
+        self.alt, self._heading = alt_of(meta), self._heading_now()
+
+    def cover_title(self, words: str) -> None:
+        """Show these words instead of the title, which may answer a question; "" shows the title again.
+
+        >>> live = LiveFigure(layout={"title": {"text": "It falls"}, "meta": {"title": "It falls"}})
+        >>> live.cover_title("The loss")
+        >>> live._heading["title"], live.layout.meta["title"]
+        ('The loss', 'It falls')
+        """
+        self._cover = words
+        self._heading = self._heading_now()
+
+    def _heading_now(self) -> dict[str, Any]:
+        heading = heading_of(self._layout)
+        if not self._cover or not heading:
+            return heading
+        title = {"title": self._cover}
+        return heading | ({"panels": [each | title for each in heading["panels"]]} if "panels" in heading else title)
 
 
 def _part(name: str) -> str:

@@ -5,11 +5,49 @@ A mechanism is a value (`mechanism.Mechanism`) and a file of JavaScript beside i
 
 from lplab.lookup import lookup
 
-from . import beads, bin, clip, coins, ladder, octaves, rectangle, register, ring, shared_scale, skewed_array, union
+from . import (
+    ball,
+    beads,
+    bin,
+    clip,
+    coins,
+    energy_bill,
+    hole,
+    ladder,
+    loss_scale,
+    octaves,
+    rectangle,
+    register,
+    ring,
+    shared_scale,
+    skewed_array,
+    stripes,
+    turned_outlier,
+    union,
+)
 from .mechanism import Mechanism, MechanismView
 
 # in the order of the labs
-_MODULES = (octaves, coins, beads, clip, register, rectangle, ladder, ring, bin, union, skewed_array, shared_scale)
+_MODULES = (
+    hole,
+    octaves,
+    coins,
+    loss_scale,
+    beads,
+    clip,
+    ball,
+    register,
+    rectangle,
+    ladder,
+    ring,
+    bin,
+    union,
+    skewed_array,
+    energy_bill,
+    shared_scale,
+    stripes,
+    turned_outlier,
+)
 MECHANISMS = {module.MECHANISM.name: module.MECHANISM for module in _MODULES}
 
 

@@ -3,7 +3,6 @@
 const [HIGH, BASE, FOOT] = [34, 140, 296]; // top and foot of the histogram, foot of the errors
 const ERRORS = 100; // pixels of the largest error
 const [LEFT, RIGHT] = [44, 44];
-const percent = (share) => `${share && share < 0.0995 ? (100 * share).toFixed(1) : Math.round(100 * share)}\u00a0%`;
 
 export default mechanism({
   start: (data) => ({ place: data.clips.length, bits: 2, tried: {} }),

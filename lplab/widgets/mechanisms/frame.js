@@ -57,6 +57,12 @@ function scale([a, b], [from, to]) {
 /** A number as short text, with a real minus sign. */
 const short = (value, digits = 4) => String(Number(value.toPrecision(digits))).replace("-", "−");
 
+/** A share as a percentage: whole from 10 % on, and with one digit after the point below. */
+function percent(share) {
+  if (share > 0 && share < 0.001) return "<0.1\u00a0%";
+  return `${share < 0.0995 ? Number((100 * share).toFixed(1)) : Math.round(100 * share)}\u00a0%`;
+}
+
 /** The place of `x` in a sorted list of borders: how many it has reached. */
 function rank(borders, x) {
   let [low, high] = [0, borders.length];

@@ -4,7 +4,7 @@ const [EVEN, ODD] = [66, 112]; // the two ladders
 const [TOP, FOOT] = [172, 286]; // of the errors: +70 % and −70 %
 const [LEFT, RIGHT] = [54, 30];
 const MOST = 0.7;
-const percent = (error) => `${error < 0 ? "−" : "+"}${Math.round(100 * Math.abs(error))}\u00a0%`;
+const signed = (error) => `${error < 0 ? "−" : "+"}${percent(Math.abs(error))}`;
 
 export default mechanism({
   start: (data) => ({ place: data.start, tried: [] }),
@@ -35,7 +35,7 @@ export default mechanism({
     add(svg, "path", { class: "axis", d: `M${LEFT},${y(0)}H${width - RIGHT}` });
     for (const error of [-0.5, 0, 0.5]) {
       if (error) add(svg, "path", { class: "grid", d: `M${LEFT},${y(error)}H${width - RIGHT}` });
-      add(svg, "text", { class: "lp-small lp-end", x: LEFT - 6, y: y(error) + 4 }, error ? percent(error) : "0");
+      add(svg, "text", { class: "lp-small lp-end", x: LEFT - 6, y: y(error) + 4 }, error ? signed(error) : "0");
     }
     LEGEND.forEach(([kind, text], k) => {
       const at = LEFT + [0, 62, 116][k];
@@ -80,9 +80,9 @@ export default mechanism({
   tell({ size, even, odd, mean, errors }, { tried }, { average }) {
     const product = errors[0] * errors[1];
     const opposite = product < 0 ? "The two errors <b>partly cancel</b>" : product ? "Here both are off in the same direction" : "One of them is exact";
-    const all = tried.length < 24 ? "" : ` Over all sizes, one phase is off by ${Math.round(100 * average.one)}\u00a0% on average, and the mean by <b>${Math.round(100 * average.both)}\u00a0%</b>.`;
-    return `The even phase rounds ${short(size, 3)} to <b class="blue">${even}</b> (${percent(errors[0])}), and the odd phase to <b>${odd}</b> (${percent(errors[1])}). ` +
-      `${opposite}, and their mean is ${short(mean, 3)} (<b class="green">${percent(errors[2])}</b>).${all}`;
+    const all = tried.length < 24 ? "" : ` Over all sizes, one phase is off by ${percent(average.one)} on average, and the mean by <b>${percent(average.both)}</b>.`;
+    return `The even phase rounds ${short(size, 3)} to <b class="blue">${even}</b> (${signed(errors[0])}), and the odd phase to <b>${odd}</b> (${signed(errors[1])}). ` +
+      `${opposite}, and their mean is ${short(mean, 3)} (<b class="green">${signed(errors[2])}</b>).${all}`;
   },
 });
 

@@ -4,7 +4,6 @@ const [BOX, BITS] = [28, 6]; // size of a bit, and where the row of bits begins
 const [BASE, STEP] = [152, 9]; // foot of the rectangle, and pixels for a bit of precision
 const [ROW, HIGH, AXIS] = [176, 34, 286]; // first row of numbers, height of a row, axis
 const [LEFT, RIGHT] = [8, 8];
-const percent = (share) => (share && share < 0.001 ? "<0.1\u00a0%" : `${share < 0.0995 ? Number((100 * share).toFixed(1)) : Math.round(100 * share)}\u00a0%`);
 
 /** The window that a row has: its own, or that of all. */
 const found = (data, { exponent, top }) => data.windows[exponent - data.exponents[0]][top - data.tops[0]];

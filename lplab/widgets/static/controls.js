@@ -20,11 +20,11 @@ function keepEnds(group) {
 
 /**
  * Lets what is sticky in a group stick to the top of the notebook, not to that of an output that never scrolls.
- * On a page without a notebook's panel, as Voila's, one of the elements around the group scrolls the page itself.
+ * Only elements of the cell are changed: what scrolls around it is the notebook, or the page itself, as Voila's.
  */
 function freeSticky(group) {
-  const panel = group.closest(".jp-WindowedPanel-outer, .jp-Notebook");
-  for (let el = group.parentElement; panel && el !== panel; el = el.parentElement)
+  const cell = group.closest(".jp-Cell");
+  for (let el = group.parentElement; cell && el !== cell.parentElement; el = el.parentElement)
     if (getComputedStyle(el).overflowY !== "visible") el.classList.add("lp-no-scroll");
 }
 
@@ -39,6 +39,11 @@ export function nameControls(group) {
   for (const box of group.querySelectorAll(".widget-radio-box")) {
     const name = (box.dataset.lpName ??= `lp-radio-${++radioGroups}`); // one name makes them one tab stop
     for (const radio of box.querySelectorAll("input")) radio.name = name;
+  }
+  for (const button of group.querySelectorAll(".lp-disclosure")) {
+    const tell = () => button.setAttribute("aria-expanded", button.classList.contains("lp-open"));
+    tell();
+    if (!button.lpWatch) (button.lpWatch = new MutationObserver(tell)).observe(button, { attributeFilter: ["class"] });
   }
   for (const line of group.querySelectorAll(".lp-live")) line.setAttribute("aria-live", "polite");
 }
@@ -85,6 +90,9 @@ export default {
         const tell = () => {
           nameControls(group);
           sayValues(group, model.get("units") ?? {});
+          for (const box of group.querySelectorAll(".lp-guided-controls")) {
+            if (!box.lpWatch) (box.lpWatch = new MutationObserver(tell)).observe(box, { childList: true }); // another question
+          }
         };
         for (const pause of [500, 2000, 8000]) setTimeout(tell, pause); // its members come one by one
         group.addEventListener("focusin", tell);

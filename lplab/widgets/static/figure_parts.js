@@ -517,6 +517,7 @@ export function watchSight(el) {
 }
 
 const NARROW = 600; // pixels; figures are made for more
+const BETWEEN = 5; // pixels between the words of two ticks
 const SMALL = 9; // pixels of a bar's text that plotly has made smaller, and of an axis title
 
 /**
@@ -545,7 +546,9 @@ function makeReadable(el) {
     const place = text.getBoundingClientRect();
     const cut = place.left < whole.left - 1 || place.right > whole.right + 1 || isClipped(text, place, areas);
     const illegible = text.classList.contains("bartext") && place.height < SMALL;
-    if (cut || illegible || kept.some((other) => overlap(place, other) > 2)) return place.width > 0;
+    const room = ticks.includes(text) ? BETWEEN : 0;
+    const wide = { left: place.left - room, right: place.right + room, top: place.top, bottom: place.bottom };
+    if (cut || illegible || kept.some((other) => overlap(wide, other) > 2)) return place.width > 0;
     kept.push(place);
     return false;
   });
@@ -671,7 +674,7 @@ function line([name, text]) {
 }
 
 /** The height of stacked figures, and the places of their y axes, below titles that need more room than they had. */
-function lowered(el, layout) {
+export function lowered(el, layout) {
   const { panels, room } = el.lpLower ?? {};
   if (!panels || !el.lpView) return layout;
   const whole = el.lpView.model.get("_widget_layout");

@@ -28,9 +28,19 @@ async function sharedModel(model) {
   const bundle = await model.widget_manager.get_model(model.get("_bundle").replace(/^IPY_MODEL_/, ""));
   if (!page.bundles.has(bundle)) {
     page.bundles.add(bundle);
-    bundle.on("change:frame", () => drawFrame(bundle.get("frame")));
+    bundle.on("msg:custom", ({ frame, places }, buffers) => drawFrame(withBuffers(frame, places, buffers)));
   }
   return bundle;
+}
+
+/** A message with its buffers at their places, as the state of a model has them. */
+function withBuffers(frame, places, buffers) {
+  places.forEach((place, k) => {
+    const holder = place.slice(0, -1).reduce((part, name) => part[name], frame);
+    const buffer = buffers[k];
+    holder[place.at(-1)] = ArrayBuffer.isView(buffer) ? new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength) : new DataView(buffer);
+  });
+  return frame;
 }
 
 /** Hands several figures their updates at once, so that the browser paints them in one frame. */

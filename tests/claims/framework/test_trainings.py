@@ -83,7 +83,7 @@ def test_numbers_leave_the_model_as_it_is():
 
 def test_torch_gets_its_threads_back_even_after_an_error():
     before = torch.get_num_threads()
-    with pytest.raises(ValueError, match="unknown model"):
+    with pytest.raises(ValueError, match="there is no model"):
         train("mlpp")
     with pytest.raises(RuntimeError, match="no"), one_thread():
         raise RuntimeError("no")

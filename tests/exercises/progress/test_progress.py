@@ -359,5 +359,21 @@ def test_without_the_packages_of_a_safe_file_progress_is_in_memory(fresh_look, m
     assert kept.problem() == "" and list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture
+def homeless(monkeypatch):
+    """A user without an entry among the machine's users and without HOME, as OpenShift starts containers."""
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    for name in ("HOME", "USERPROFILE", "XDG_DATA_HOME", "LPLAB_PROGRESS", "LPLAB_MACHINE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each user has a folder")
+def test_without_a_home_folder_progress_is_in_memory_and_says_so(homeless, monkeypatch, tmp_path):
+    assert progress.progress_path() is None
+    assert progress.storage_place().startswith("until this kernel ends, since this user has no home folder")
+    monkeypatch.setenv("LPLAB_PROGRESS", str(tmp_path / "mine.json"))
+    assert progress.progress_path() == tmp_path / "mine.json" and progress.storage_place() == ""
+
+
 def test_with_the_packages_nothing_is_said():
     assert progress.storage_place() == ""

@@ -450,7 +450,7 @@ def test_products_of_integers_and_complex_numbers_are_pytorchs(function, numbers
 
 def test_bad_arguments_are_explained():
     model = net()
-    with pytest.raises(ValueError, match="unknown recipe 'hfp9'; closest: hfp8_2019"):
+    with pytest.raises(ValueError, match="there is no recipe 'hfp9'; did you mean hfp8_2019"):
         quantize_model(model, "hfp9")
     with pytest.raises(ValueError, match="no layer is called 'nope'"):
         quantize_model(model, "fp32", skip=["nope"])

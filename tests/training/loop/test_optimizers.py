@@ -149,7 +149,7 @@ def test_make_optimizer_takes_the_name_of_a_recipe():
         optimizer.step()
         weights.append(model.weight.detach())
     assert torch.equal(*weights)
-    with pytest.raises(ValueError, match="unknown recipe 'fp8_2019'; closest: hfp8_2019, fp8_2018"):
+    with pytest.raises(ValueError, match="there is no recipe 'fp8_2019'; did you mean hfp8_2019 or fp8_2018"):
         make_optimizer(nn.Linear(1, 1), "fp8_2019")
     with pytest.raises(TypeError, match="recipe must be a Recipe, the name of one or None, got 8"):
         make_optimizer(nn.Linear(1, 1), 8)

@@ -73,10 +73,10 @@ def test_divergence_ends_with_code_1_and_a_diagnosis(capsys):
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    (["--recipe", "hfp9"], "unknown recipe 'hfp9'; closest: hfp8_2019"),
-    (["--recipe", ""], "unknown recipe ''"),
+    (["--recipe", "hfp9"], "there is no recipe 'hfp9'; did you mean hfp8_2019"),
+    (["--recipe", ""], "there is no recipe ''; there are: "),
     (["--recipe", "luq_2022", "--set", "bits=4", "--set", "bits=3"], "--set gives bits twice: 4 and 3"),
-    (["--model", "transfomer"], "closest: transformer"),
+    (["--model", "transfomer"], "did you mean transformer"),
     (["--steps", "0"], "--steps must be at least 1"),
     (["--model", "mlp", "--set", "bits"], "--set takes SWITCH=VALUE"),
     (["--model", "mlp", "--set", "bits=3"], "hfp8_2019 has no switch 'bits'; allowed: forward, backward"),

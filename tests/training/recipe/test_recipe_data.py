@@ -17,7 +17,6 @@ from lplab.training.recipe.recipe_data import (
     OPERANDS,
     data_from_recipe,
     parse_json,
-    read_recipe,
     recipe_from_data,
 )
 
@@ -37,7 +36,7 @@ ABLATIONS = [
 def test_a_published_recipe_comes_back_as_it_was(name, switches):
     recipe = recipes.get(name, **switches)
     text = json.dumps(data_from_recipe(recipe))
-    back = read_recipe(text)
+    back = recipe_from_data(parse_json(text))
     if recipe.switch is not None:
         assert back.switch.at == recipe.switch.at
         assert back.switch.to == recipe.switch.to.replace(source="")

@@ -245,7 +245,7 @@ def test_copy_as_code_shows_and_copies(explorer):
 
 
 def test_error_in_a_callback_is_shown_and_raised(explorer, monkeypatch):
-    def broken(state, library):
+    def broken(*_):
         raise RuntimeError("out of <paper>")
 
     monkeypatch.setattr(module, "view_of", broken)

@@ -73,7 +73,7 @@ def test_an_error_of_the_recipe_is_one_line(tmp_path):
     run = live(tmp_path, "hfp8")
     run.start()
     run.wait(60)
-    assert run.state == "failed" and "unknown recipe" in run.error_line.value
+    assert run.state == "failed" and "there is no recipe" in run.error_line.value
 
 
 def test_wrong_arguments_are_told():

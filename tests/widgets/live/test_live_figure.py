@@ -133,7 +133,7 @@ def messages(monkeypatch):
 
     def told(widget, message, buffers=None):
         if widget.comm is not None:
-            sent.append((widget, "update", message.get("state", {})))
+            sent.append((widget, "update", message.get("state") or message.get("content", {})))
         sending(widget, message, buffers)
 
     monkeypatch.setattr(ipywidgets.Widget, "open", opened)
@@ -151,9 +151,11 @@ def test_the_page_hears_of_a_figure_once_it_is_complete_and_then_only_through_th
     assert how == "open" and not later
     assert state["_widget_layout"]["meta"] == {"alt": "three points"} == {"alt": state["alt"]}
     assert len(state["_widget_data"]) == 1 and "lp-fig" in state["_dom_classes"]
-    (frame,) = [state["frame"] for widget, how, state in messages if widget is live._bundle and how == "update"]
-    assert frame[live._key]["alt"] == live.alt == "later" and frame[live._key]["style_data"].keys() == {"y"}
-    assert live._bundle.get_state()["frame"] == {}, "a page that is loaded anew gets no old frame"
+    (sent,) = [state for widget, how, state in messages if widget is live._bundle and how == "update"]
+    change = sent["frame"][live._key]
+    assert change["alt"] == live.alt == "later" and change["style_data"].keys() == {"y"}
+    assert sent["places"] == [[live._key, "style_data", "y", 0, "buffer"]], "where the page puts the array"
+    assert "frame" not in live._bundle.get_state(), "a page that is loaded anew, or saved, gets no old frame"
 
 
 def test_frames_of_several_threads_are_all_sent(figure, messages):

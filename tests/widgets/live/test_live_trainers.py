@@ -117,4 +117,4 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match="threads"):
         live_trainers({"a": trainer}, steps=5, threads=0)
     failed = finished(live_trainers({"a": lambda: trainer("fp9")}, steps=5))
-    assert failed.state == "failed" and "unknown recipe" in failed.error_line.value
+    assert failed.state == "failed" and "there is no recipe" in failed.error_line.value

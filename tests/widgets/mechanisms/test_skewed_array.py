@@ -7,18 +7,25 @@ from lplab.widgets.mechanisms import skewed_array
 
 
 def simulated(rows, columns):
-    """Which cells multiply in each cycle until the last product: numbers enter skewed and go on to the next cell."""
-    right = np.zeros(
-        (skewed_array.ROWS, skewed_array.COLUMNS), bool
-    )  # whether a number of the first matrix is in the cell
-    down, working = right.copy(), []
-    for cycle in range(skewed_array.INNER + skewed_array.ROWS + skewed_array.COLUMNS):
-        right, down = np.roll(right, 1, axis=1), np.roll(down, 1, axis=0)
-        right[:, 0] = [row < rows and 0 <= cycle - row < skewed_array.INNER for row in range(skewed_array.ROWS)]
-        down[0] = [
-            column < columns and 0 <= cycle - column < skewed_array.INNER for column in range(skewed_array.COLUMNS)
-        ]
-        working.append(right & down)
+    """Which cells multiply in each cycle until the last product: weights are loaded, then numbers enter skewed."""
+    shape, inputs = (skewed_array.ROWS, skewed_array.COLUMNS), skewed_array.INPUTS
+    weights, numbers = np.zeros(shape, bool), np.zeros(shape, bool)
+    sums, working, finished = np.zeros(shape, int), [], []
+    while len(working) < 3 * skewed_array.ROWS + skewed_array.COLUMNS + inputs:
+        cycle = len(working)
+        if cycle < skewed_array.ROWS:  # the lowest row of weights comes first, and all move down
+            weights = np.roll(weights, 1, axis=0)
+            weights[0] = (np.arange(skewed_array.COLUMNS) < columns) & (skewed_array.ROWS - 1 - cycle < rows)
+        finished.append(sums[-1].copy())
+        numbers, sums = np.roll(numbers, 1, axis=1), np.roll(sums, 1, axis=0)
+        begun = cycle - skewed_array.ROWS
+        numbers[:, 0] = [row < rows and 0 <= begun - row < inputs for row in range(skewed_array.ROWS)]
+        sums[0] = 0
+        working.append(numbers & weights)
+        sums += working[-1]
+    # each sum that leaves a column below holds a product with each of its weights
+    left = np.array(finished)
+    assert all(left[:, c].tolist().count(rows) == inputs * (c < columns) for c in range(skewed_array.COLUMNS))
     last = max(cycle for cycle, each in enumerate(working) if each.any())
     return np.array(working[: last + 1])
 
@@ -29,15 +36,15 @@ def test_cells_start_when_their_first_numbers_meet():
     assert len(working) == skewed_array.size(4, 4)["cycles"]
 
 
-@pytest.mark.parametrize(("m", "n"), [(1, 1), (4, 4), (5, 4), (3, 8), (7, 6), (8, 8)])
-def test_a_result_takes_all_its_folds_and_the_share_counts_each_product(m, n):
-    found = skewed_array.size(m, n)
-    covered = np.zeros((m, n), int)
+@pytest.mark.parametrize(("k", "n"), [(1, 1), (4, 4), (5, 4), (3, 8), (7, 6), (8, 8)])
+def test_weights_take_all_their_folds_and_the_share_counts_each_product(k, n):
+    found = skewed_array.size(k, n)
+    covered = np.zeros((k, n), int)
     for top, left, rows, columns in found["folds"]:
         covered[top : top + rows, left : left + columns] += 1
     assert np.all(covered == 1)
     products = sum(simulated(rows, columns).sum() for *_, rows, columns in found["folds"])
-    assert products == m * n * skewed_array.INNER
+    assert products == k * n * skewed_array.INPUTS
     assert found["cycles"] == len(found["folds"]) * len(simulated(4, 4))
     assert found["busy"] == pytest.approx(products / (16 * found["cycles"]))
 

@@ -1,0 +1,200 @@
+"""Seconds a token when a language model writes: bytes of weights and of the cache against the memory's rate.
+
+To write one token, every weight is read once for the whole batch, and each sequence's keys and values once. A
+multiplication needs two bytes of weight in 16 bits, and so do few multiplications of a batch of one: memory decides.
+With 4-bit weights a batch of one is 3 to 4 times as fast. With many sequences the cache decides, which 4-bit weights
+leave as it is, and the gain goes.
+
+Published: 3.25 times on an A100 and 4.5 on an A6000 for OPT-175B in 3 bits against float16 (Frantar et al. 2022,
+arXiv:2210.17323, abstract). A kernel that stays near four times up to a batch of 16 to 32, less at 64 to 128, and 2.8
+times end to end (MARLIN, Frantar et al. 2024, arXiv:2408.11743, abstract). This model has no such loss of kernels: its
+numbers are upper bounds. Weights are multiplied in 16 bits, whatever they are stored in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from lplab.checks import check_above, check_int
+from lplab.hardware import accelerators
+from lplab.hardware.accelerators import Accelerator
+from lplab.hardware.compute import SIXTEEN_BIT_PEAKS, peak_ops_per_second
+from lplab.hardware.workloads.workload import checked_batch
+from lplab.lookup import lookup
+
+KEPT_BITS = 16
+"""Bits of a number of the head, which reads the whole vocabulary at each token and is not rounded, as published."""
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """The sizes of a Llama, as far as bytes depend on them.
+
+    Attributes:
+        name, label: in code and in figures.
+        vocabulary, width, blocks: tokens, channels of the residual stream, blocks.
+        heads, kv_heads: heads of queries, and of keys and values.
+        hidden: width of the gated feed-forward part.
+        tied: whether head and embedding are one table.
+        source: where the sizes are written.
+
+    >>> round(LANGUAGE_MODELS["llama-2-7b"].parameters / 1e9, 2)
+    6.74
+    """
+
+    name: str
+    label: str
+    vocabulary: int
+    width: int
+    blocks: int
+    heads: int
+    kv_heads: int
+    hidden: int
+    tied: bool = False
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("vocabulary", "width", "blocks", "heads", "kv_heads", "hidden"):
+            check_int(name, getattr(self, name), 1, 2**40)
+
+    @property
+    def kv_width(self) -> int:
+        """Keys of one position in one block; as many values."""
+        return self.width // self.heads * self.kv_heads
+
+    @property
+    def linear(self) -> int:
+        """Weights of the linear layers in the blocks: those that are rounded."""
+        return self.blocks * self.width * (2 * self.width + 2 * self.kv_width + 3 * self.hidden)
+
+    @property
+    def table(self) -> int:
+        """Weights of the head."""
+        return self.vocabulary * self.width
+
+    @property
+    def parameters(self) -> int:
+        """All weights, without the norms'."""
+        return self.linear + self.table * (1 if self.tied else 2)
+
+
+_LLAMA_2 = "Touvron et al. 2023, arXiv:2307.09288, and the model's configuration, as remembered"
+_LLAMA_3 = "Grattafiori et al. 2024, arXiv:2407.21783, and the model's configuration, as remembered"
+LANGUAGE_MODELS = MappingProxyType(
+    {
+        model.name: model
+        for model in (
+            LanguageModel("smollm2-135m", "SmolLM2 135M", 49152, 576, 30, 9, 3, 1536, True, "read in its GGUF file"),
+            LanguageModel("llama-2-7b", "Llama 2 7B", 32000, 4096, 32, 32, 32, 11008, source=_LLAMA_2),
+            LanguageModel("llama-2-70b", "Llama 2 70B", 32000, 8192, 80, 64, 8, 28672, source=_LLAMA_2),
+            LanguageModel("llama-3-8b", "Llama 3 8B", 128256, 4096, 32, 32, 8, 14336, source=_LLAMA_3),
+        )
+    }
+)
+"""Language models by name."""
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """What one step costs that writes a token of each sequence; arrays of the shape of batch and context together.
+
+    Attributes:
+        batch: sequences.
+        weight_bytes, cache_bytes: read in a step.
+        memory_seconds, compute_seconds: of the bytes at the memory's rate, of the products at the chip's peak.
+        stored_bytes: weights, tables and cache, all that must fit into memory.
+        capacity: bytes of the chip's memory; None where unknown.
+        operations: multiplications and additions of a step.
+    """
+
+    batch: np.ndarray
+    weight_bytes: np.ndarray
+    cache_bytes: np.ndarray
+    memory_seconds: np.ndarray
+    compute_seconds: np.ndarray
+    stored_bytes: np.ndarray
+    capacity: float | None
+    operations: np.ndarray
+
+    @property
+    def seconds(self) -> np.ndarray:
+        """Of a step: the longer of memory and products."""
+        return np.maximum(self.memory_seconds, self.compute_seconds)
+
+    @property
+    def tokens_per_second(self) -> np.ndarray:
+        """Of all sequences together."""
+        return self.batch / self.seconds
+
+    @property
+    def intensity(self) -> np.ndarray:
+        """Operations per byte: the place on the roofline."""
+        return self.operations / (self.weight_bytes + self.cache_bytes)
+
+    @property
+    def is_memory_bound(self) -> np.ndarray:
+        """Whether the step waits for memory."""
+        return self.memory_seconds >= self.compute_seconds
+
+    @property
+    def fits(self) -> np.ndarray:
+        """Whether all that is stored fits into the chip's memory; True where that is unknown."""
+        return np.asarray(self.stored_bytes <= (np.inf if self.capacity is None else self.capacity))
+
+
+def decoding_step(
+    model: str | LanguageModel,
+    chip: str | Accelerator,
+    *,
+    weight_bits: Any = 16.0,
+    cache_bits: Any = 16.0,
+    batch: Any = 1,
+    context: Any = 1024,
+) -> Decoding:
+    """One step of writing: a token of each of ``batch`` sequences, with ``context`` tokens before it.
+
+    Args:
+        model: a name of :data:`LANGUAGE_MODELS` or sizes of your own.
+        chip: a name of :mod:`lplab.hardware.accelerators` or a chip; its memory rate must be known.
+        weight_bits: of a weight in a linear layer with its share of scales, such as 4.16 (:func:`bits_per_weight
+            <lplab.quantizers.bits_per_weight>`).
+        cache_bits: of a key or a value with its share of scales.
+        batch, context: numbers or arrays that broadcast.
+
+    Raises:
+        ValueError: an unknown name, bits that are not above 0, or a chip without a memory rate.
+
+    >>> def gain(batch):
+    ...     slow, fast = (decoding_step("llama-2-7b", "a100", weight_bits=b, batch=batch).seconds for b in (16, 4.16))
+    ...     return round(float(slow / fast), 2)
+    >>> gain(1), gain(64)
+    (3.3, 1.25)
+    """
+    sizes = model if isinstance(model, LanguageModel) else lookup(LANGUAGE_MODELS, model, "language model")
+    chip = accelerators.get(chip)
+    if chip.memory_bytes_per_second is None:
+        raise ValueError(f"the memory bandwidth of {chip.label} is unknown; writing needs it")
+    weight_bits, cache_bits, context = check_above(0, weight_bits=weight_bits, cache_bits=cache_bits, context=context)
+    sequences = checked_batch(batch)
+    weights = sizes.linear * weight_bits / 8 + sizes.table * KEPT_BITS / 8
+    cache = sequences * context * 2 * sizes.blocks * sizes.kv_width * cache_bits / 8
+    products = sizes.linear + sizes.table + 2 * context * sizes.blocks * sizes.width
+    operations = 2.0 * sequences * products
+    peak = peak_ops_per_second(chip, SIXTEEN_BIT_PEAKS)[1]
+    shape = np.broadcast_shapes(*map(np.shape, (sequences, weights, cache, operations)))
+    everywhere = np.zeros(shape)
+    rest = 0 if sizes.tied else sizes.table * KEPT_BITS / 8  # of the embedding a step reads one row a token
+    return Decoding(
+        batch=sequences + everywhere,
+        weight_bytes=weights + everywhere,
+        cache_bytes=cache + everywhere,
+        memory_seconds=(weights + cache) / chip.memory_bytes_per_second + everywhere,
+        compute_seconds=operations / peak + everywhere,
+        stored_bytes=weights + rest + cache + everywhere,
+        capacity=chip.memory_bytes,
+        operations=operations + everywhere,
+    )

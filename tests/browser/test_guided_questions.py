@@ -1,0 +1,116 @@
+"""Every guided question on a laptop: it stands with its controls, its figure and its open answer on one screen."""
+
+import pytest
+
+from tests.browser.conftest import opening
+from tests.labs.test_guided import MODULES
+
+pytestmark = pytest.mark.browser
+
+BY_DEFAULT = "lab03"
+LAPTOP, PANE = {"width": 1366, "height": 768}, 647  # pixels; what JupyterLab's bars leave of it
+LOWEST_PANEL, MOST_CONTROLS = 160, 3
+PRESETS = ("preset", "presets")
+PHONE = {"width": 390, "height": 844}
+
+CASES = [
+    pytest.param(
+        (module.__name__[-5:], place), id=f"{module.__name__[-5:]}-{place}",
+        marks=() if (module.__name__[-5:], place) == (BY_DEFAULT, 0) else pytest.mark.slow,
+    )
+    for module in MODULES for place in range(len(module.GUIDED))
+]  # fmt: skip
+
+PLACES = """() => {
+  const seen = selector => [...document.querySelectorAll(selector)]
+    .filter(each => each.offsetParent && each.clientHeight);
+  const top = document.querySelector('.lp-guided').getBoundingClientRect().top;
+  const bottom = each => each.getBoundingClientRect().bottom - top;
+  const [figure, ...others] = seen('.lp-one-screen .lp-fig');
+  return {
+    others: others.length, at: figure.getBoundingClientRect().top - top,
+    needs: Math.max(...seen('.lp-guided, .lp-guided-controls, .lp-guided-answer').map(bottom), bottom(figure)),
+    panels: Object.values(figure._fullLayout._plots).map(plot => plot.yaxis).filter(axis => axis.visible)
+      .map(axis => axis._length),
+    titles: [...figure.querySelectorAll('.lp-fig-title')].map(title => title.textContent),
+    open: seen('.lp-disclosure').map(button => button.getAttribute('aria-expanded')),
+    drawn: figure.clientWidth - figure._fullLayout.width,
+    answers: seen('.lp-guided-answer').length,
+  };
+}"""
+SETTLED = "() => document.querySelectorAll('.lp-one-screen .lp-main > :not(.lp-folded) .plot-container').length > 0"
+
+
+@pytest.fixture(scope="module", params=CASES)
+def asked(window, request):
+    """A guided explorer alone in a notebook, on a laptop."""
+    name, place = request.param
+    made = f"explorer, questions = {name}.GUIDED[{place}]\nview = guided(explorer(), questions); view"
+    cells = [f"from lplab.labs import {name}\nfrom lplab.labs.guided import guided", made]
+    with opening(window, request.session, own_kernel=False) as open_:
+        notebook = open_(cells, 60)
+        notebook.page.set_viewport_size(LAPTOP)
+        notebook.sees(SETTLED, True)
+        yield notebook
+
+
+def settled(notebook):
+    """Where everything stands, once nothing moves any more."""
+    before = None
+    for _ in range(40):
+        notebook.page.wait_for_timeout(250)
+        now = notebook.page.evaluate(PLACES)
+        if now == before:
+            return now
+        before = now
+    raise AssertionError(f"the page does not come to rest: {now}")
+
+
+def test_question_controls_figure_and_answer_are_on_one_screen(asked):
+    """The figure stays where it is when the answer opens, and its title says nothing before."""
+    for number in range(asked.python("len(view.questions)")):
+        asked.python(f"view.ask({number})")
+        asked.python("view.set_controls()")
+        controls = asked.python("list(view.question.controls)")
+        assert len([name for name in controls if name not in PRESETS]) <= MOST_CONTROLS
+        closed = settled(asked)
+        named = asked.python("view.explorer.figure_names[view.question.figure]")
+        assert closed["titles"] == [named] and not closed["answers"], closed
+        asked.python("view.toggle_answer()")
+        asked.sees(PLACES.replace("return {", "return seen('.lp-guided-answer').length; return {"), 1)
+        opened = settled(asked)
+        assert opened["titles"] != [named] and opened["titles"], opened
+        assert opened["at"] == closed["at"], f"question {number + 1}: the figure moved"
+        assert opened["needs"] <= PANE, f"question {number + 1}: {opened}"
+        assert min(opened["panels"]) >= LOWEST_PANEL, f"question {number + 1}: {opened}"
+        assert not opened["others"] and set(opened["open"]) == {"false"} and abs(opened["drawn"]) <= 1, opened
+
+
+def test_what_is_folded_opens_below_with_the_keyboard_alone(asked):
+    asked.python("view.ask(0)")
+    closed = settled(asked)
+    for place in range(len(closed["open"])):
+        asked.page.locator(".lp-disclosure").nth(place).focus()
+        asked.page.keyboard.press("Enter")
+        asked.sees(PLACES.replace("return {", "return seen('.lp-disclosure').map(each => each.ariaExpanded)"
+                   f"[{place}]; return {{"), "true")  # fmt: skip
+    asked.python("view.toggle_answer()")
+    opened = settled(asked)
+    assert opened["at"] == closed["at"]
+    assert opened["others"] == asked.python("len(view.explorer.figures)") - 1
+    for place in range(len(closed["open"])):
+        asked.page.locator(".lp-disclosure").nth(place).click()
+    asked.python("view.toggle_answer()")
+    assert settled(asked)["others"] == 0
+
+
+def test_on_a_phone_the_answer_opens_below_the_figure(asked):
+    asked.page.set_viewport_size(PHONE)
+    try:
+        closed = settled(asked)
+        asked.python("view.toggle_answer()")
+        opened = settled(asked)
+        assert opened["at"] == closed["at"] and opened["answers"] == 1
+    finally:
+        asked.python("view.ask(0)")
+        asked.page.set_viewport_size(LAPTOP)
