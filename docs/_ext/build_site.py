@@ -469,13 +469,15 @@ def plotly_script(cache: Path) -> Path:
 def stage_scripts(static: Path) -> None:
     """Put the parts of lplab's widgets where pages find them."""
     from lplab.widgets.controls import script
+    from lplab.widgets.glossary_words import words
     from lplab.widgets.mechanisms import MECHANISMS
 
     shutil.rmtree(static, ignore_errors=True)
     static.mkdir(parents=True)
     (static / "bits.js").write_text(script("bits.js"), "utf-8")
-    for name in ("figure_parts.js", "bits.css", "live_figure.css"):
+    for name in ("figure_parts.js", "bits.css", "live_figure.css", "glossary_words.js", "glossary_words.css"):
         shutil.copy(STATIC / name, static)
+    write(static / "words.js", f"export const words = {json.dumps(words(), ensure_ascii=False)};\n")
     for mechanism in MECHANISMS.values():
         write(static / f"mechanisms/{mechanism.name}.js", mechanism.script)
     shutil.copy(STATIC.parent / "mechanisms/frame.css", static / "mechanisms.css")

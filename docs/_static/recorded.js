@@ -24,6 +24,13 @@ for (const el of document.querySelectorAll(".lp-mechanism-place")) {
   module.default.render({ model: fixed(content), el });
 }
 
+// ---- words of the glossary that open where they stand -------------------------------------------------------------------
+
+if (document.querySelector("a[href*='glossary.html#']")) {
+  const [{ explain }, { words }] = await Promise.all([import(new URL("glossary_words.js", here)), import(new URL("words.js", here))]);
+  explain(words);
+}
+
 // ---- figures -----------------------------------------------------------------------------------------------------------
 
 let plotly; // one script for all figures of a page, loaded when the first one comes into sight

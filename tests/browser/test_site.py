@@ -487,3 +487,14 @@ def test_mechanisms_of_a_page_move(open_page, path, names):
         assert one.get_attribute("data-shown") != before
     assert page.locator(".lp-mechanism").count() == len(names) * (2 if path == LAB else 1)  # of a lab also on top
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.browser
+def test_a_word_of_the_glossary_opens_where_it_stands(open_page):
+    page = open_page(LAB)
+    page.locator("#lp-word").wait_for(state="attached")
+    page.locator("a[href*='glossary.html#accumulator']").first.hover()
+    page.locator("#lp-word").wait_for()
+    assert page.locator("#lp-word b").inner_text() == "accumulator"
+    page.keyboard.press("Escape")
+    assert page.locator("#lp-word").is_hidden()
