@@ -253,6 +253,10 @@ def rewritten(text: str, folder: Path, at: Path | None = None) -> str:
         address = Path(os.path.relpath(inside, at or folder)).as_posix()
         return f"]({address}{'#' if place else ''}{place})"
 
+    def picture(found: re.Match[str]) -> str:  # in HTML, which Sphinx leaves as it is
+        return f'{found[1]}="{os.path.relpath("_static", at or folder)}/{Path(found[2]).name}"'
+
+    text = re.sub(r'\b(src|srcset)="(docs/[\w.]+)"', picture, text)
     return re.sub(r"\]\((?!https?:|mailto:|/)([^)\s]+)\)", link, text)
 
 
@@ -418,6 +422,8 @@ def stage(source: Path, static: Path, books: dict[Path, dict[str, Any]], exercis
     for path in (*DOCS.glob("*.svg"), *DOCS.glob("pictures/*"), DOCS / "fp8_training.py"):
         (source / path.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, source / path.relative_to(ROOT))
+    for path in (*DOCS.glob("*.webp"), *DOCS.glob("*.png")):  # of the README
+        shutil.copy(path, static)
     write(source / "docs/exercises.md", exercises)
     for name in PACKAGES:
         write(source / f"api/{name}.md", reference(name))
