@@ -73,7 +73,7 @@ def test_no_model_outlives_its_process_group(monkeypatch):
 
 
 def test_an_answer_is_read_judged_and_recorded_in_this_order():
-    asked = ("storage_place", "_in_a_browser")  # of progress, to say in a browser where it is kept
+    asked = ("storage_place", "progress_path", "_in_a_browser")  # of progress, to say in a browser where it is kept
     calls = [call for call in architecture.walk_of_an_answer() if call[1] not in asked]
     parts = architecture.entered(calls, depth=2)
     expected = [f"exercises.{part}" for part in ("notebook", "model", "isolation", "checks", "progress")]

@@ -67,6 +67,7 @@ COMMANDS = {  # what a page tells to install, and what it tells to do then
     "quantize": ("", ["-c", "\n".join(blocks("docs/quantize.md"))]),
     "own_network": ("lab,export", ["-c", imports(*blocks("docs/own_network.md"))]),
     "own_network, data": ("data", ["-c", "import pooch, tqdm, lplab.datasets.downloads"]),
+    "own_network, a language model": ("llm", ["-c", "import gguf, tokenizers, pooch, lplab.models, lplab.cli.fetch"]),
     "learners": ("torch", ["-c", imports(*blocks("docs/learners.md"))]),
     "compress_training": ("torch", ["-c", imports(*blocks("docs/compress_training.md"))]),
     "clusters, energy": ("energy", ["-c", "import codecarbon"]),
@@ -76,7 +77,11 @@ COMMANDS = {  # what a page tells to install, and what it tells to do then
     "teaching, a cluster": ("cluster,course", ["-c", "import distributed, lplab.exercises.isolation.processes"]),
     "teaching, capstone": ("course,torch", [*LPLAB, "capstone", "--help"]),
 }
-NEEDED = {"clusters, energy": "codecarbon", "outside_models": "transformers"}  # few have these
+NEEDED = {  # few have these
+    "clusters, energy": "codecarbon",
+    "outside_models": "transformers",
+    "own_network, a language model": "gguf",
+}
 
 
 @pytest.mark.slow

@@ -75,11 +75,11 @@ def test_a_tool_that_fails_is_an_error_with_its_last_line(build_lite, tmp_path):
         build_lite.command("json.tool", str(tmp_path / "no.json"), cwd=tmp_path)
 
 
-def test_a_page_leads_to_its_lab_in_the_edition_and_only_where_there_is_one(monkeypatch):
+def test_a_page_leads_to_its_lab_in_the_edition_and_only_where_there_is_one(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(PROJECT / "docs/_ext"))
     site = importlib.import_module("build_site")
     for lite in (True, False):
-        book = site.on_a_page(json.loads(LABS[0].read_text("utf-8")), LABS[0].name, lite)
+        book = site.on_a_page(json.loads(LABS[0].read_text("utf-8")), LABS[0].name, tmp_path, lite)
         link = f'<a href="../lite/lab/index.html?path={LABS[0].name}">'
         assert (link in book["cells"][0]["source"]) == lite
 

@@ -1,9 +1,9 @@
 """Make the site of lplab and serve it at the loopback address; `python3 start.py site` runs this.
 
-The labs are executed, each in a kernel of its own, and the page of the exercises is made from them; both are kept until
-they, the library or its data change. Then Sphinx makes the pages of docs/ and labs/, the reference from the docstrings,
-and a page for each file of the repository that a page leads to. Everything is made in build/site; build/site/html is
-the site.
+The labs are executed, each in a kernel of its own, with our solutions of the exercises; their explorers are recorded
+(docs/_ext/recorded.py). The page of the exercises is made from them. Both are kept until they, the library or its data
+change. Then Sphinx makes the pages of docs/ and labs/, the reference from the docstrings, and a page for each file of
+the repository that a page leads to. Everything is made in build/site; build/site/html is the site.
 """
 
 import argparse
@@ -54,7 +54,8 @@ SECTIONS = {  # pages of the bar at the top: title, a sentence, and the pages be
         "docs/contributing docs/architecture docs/exercises cite"),
 }  # fmt: skip
 FINDINGS = ("wang_2018", "gupta_2015_updates", "sun_2020_radix4", "scalecom_2020_traffic", "hfp8_2019_distributed")
-SECONDS = 300  # that a cell may take
+COLAB = "colab"  # a folder of the site, and the branch of the repository into which its workflow puts that folder
+SECONDS = 1200  # that a cell may take: a recording is a minute of work, on a busy machine many minutes
 RUN_ALL = re.compile(r"^\*Choose Run → Run All Cells first(?:\. (.+)|[.:].*)\*$", re.MULTILINE)
 HEAD_ONLY = re.compile(
     r"^\*\*[\d–]+ · |^\*About \d+ minutes|: you are here\*\*"
@@ -210,10 +211,32 @@ def without_recordings(cell: dict[str, Any], stem: str, folder: Path) -> None:
 
 
 def open_elsewhere(name: str) -> str:
-    """A sentence with the lab's address on Binder, where LPLAB_REPOSITORY ("owner/name" on GitHub) says which."""
+    """A sentence with the lab's addresses, where LPLAB_REPOSITORY ("owner/name" on GitHub) says which they are."""
     repository = os.environ.get("LPLAB_REPOSITORY")
-    address = f"https://mybinder.org/v2/gh/{repository}/HEAD?urlpath=lab/tree/labs/{name}"
-    return f" Or open it [on Binder]({address}), which takes some minutes." if repository else ""
+    if not repository:
+        return ""
+    binder = f"https://mybinder.org/v2/gh/{repository}/HEAD?urlpath=lab/tree/labs/{name}"
+    colab = f"https://colab.research.google.com/github/{repository}/blob/{COLAB}/{name}"
+    return (
+        f" Or open it [in Colab]({colab}), or [on Binder]({binder}), which takes some minutes, or "
+        f'<a href="../{COLAB}/{name}" download>download it</a> as one file for Colab.'
+    )
+
+
+def files_for_colab(folder: Path) -> None:
+    """Write each lab as one file for Colab, where LPLAB_REPOSITORY says from which repository it installs lplab.
+
+    The links of these files lead to the site, whose address LPLAB_SITE gives (default: the pages of the repository).
+    """
+    repository = os.environ.get("LPLAB_REPOSITORY")
+    if not repository:
+        return
+    from lplab.exercises.grading.single_files import write_single_files
+
+    owner, name = repository.split("/")
+    site = os.environ.get("LPLAB_SITE") or f"https://{owner.lower()}.github.io/{name}"
+    package = f"lplab[colab] @ git+https://github.com/{repository}"
+    write_single_files(folder, [lab.name[:2] for lab in LABS], "colab", site, package)
 
 
 def open_in_a_browser(name: str) -> str:
@@ -253,6 +276,10 @@ def rewritten(text: str, folder: Path, at: Path | None = None) -> str:
         address = Path(os.path.relpath(inside, at or folder)).as_posix()
         return f"]({address}{'#' if place else ''}{place})"
 
+    def picture(found: re.Match[str]) -> str:  # in HTML, which Sphinx leaves as it is
+        return f'{found[1]}="{os.path.relpath("_static", at or folder)}/{Path(found[2]).name}"'
+
+    text = re.sub(r'\b(src|srcset)="(docs/[\w.]+)"', picture, text)
     return re.sub(r"\]\((?!https?:|mailto:|/)([^)\s]+)\)", link, text)
 
 
@@ -418,6 +445,8 @@ def stage(source: Path, static: Path, books: dict[Path, dict[str, Any]], exercis
     for path in (*DOCS.glob("*.svg"), *DOCS.glob("pictures/*"), DOCS / "fp8_training.py"):
         (source / path.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, source / path.relative_to(ROOT))
+    for path in (*DOCS.glob("*.webp"), *DOCS.glob("*.png")):  # of the README
+        shutil.copy(path, static)
     write(source / "docs/exercises.md", exercises)
     for name in PACKAGES:
         write(source / f"api/{name}.md", reference(name))
@@ -469,13 +498,15 @@ def plotly_script(cache: Path) -> Path:
 def stage_scripts(static: Path) -> None:
     """Put the parts of lplab's widgets where pages find them."""
     from lplab.widgets.controls import script
+    from lplab.widgets.glossary_words import words
     from lplab.widgets.mechanisms import MECHANISMS
 
     shutil.rmtree(static, ignore_errors=True)
     static.mkdir(parents=True)
     (static / "bits.js").write_text(script("bits.js"), "utf-8")
-    for name in ("figure_parts.js", "bits.css", "live_figure.css"):
+    for name in ("figure_parts.js", "bits.css", "live_figure.css", "glossary_words.js", "glossary_words.css"):
         shutil.copy(STATIC / name, static)
+    write(static / "words.js", f"export const words = {json.dumps(words(), ensure_ascii=False)};\n")
     for mechanism in MECHANISMS.values():
         write(static / f"mechanisms/{mechanism.name}.js", mechanism.script)
     shutil.copy(STATIC.parent / "mechanisms/frame.css", static / "mechanisms.css")
@@ -505,7 +536,7 @@ def build(folder: Path, run: list[Path], workers: int, lite: bool = False) -> Pa
     edition = build_lite(folder / "lite") if lite else None
     books = {lab: done.get(lab) or json.loads(lab.read_text("utf-8")) for lab in LABS}
     stage_scripts(folder / "static")
-    shutil.copy(plotly_script(folder / "npm"), folder / "static/plotly.min.js")  # once for the whole site
+    shutil.copy(plotly_script(folder / "npm"), folder / "static/plotly.min.js")
     stage(folder / "source", folder / "static", books, exercises.result(), lite=edition is not None)
     os.environ["LPLAB_SITE_STATIC"] = str(folder / "static")
     options = ["-q", "-b", "html", "-c", str(DOCS), "-d", str(folder / "doctrees")]
@@ -514,6 +545,7 @@ def build(folder: Path, run: list[Path], workers: int, lite: bool = False) -> Pa
         raise RuntimeError("Sphinx could not make the pages; its lines above say why")
     if (packed := folder / "source/lplab.zip").exists():
         shutil.copy(packed, folder / "html")
+    files_for_colab(folder / "html" / COLAB)
     if edition:
         shutil.copytree(edition, folder / "html/lite")
     return folder / "html"

@@ -17,7 +17,7 @@ from plotly.basedatatypes import BaseFigure
 from plotly.io.json import to_json_plotly
 
 from lplab.figures.stacked import TITLES
-from lplab.labs.guided import GuidedExplorer, emphasized
+from lplab.labs.guided import GuidedExplorer, GuidedQuestion, emphasized
 from lplab.widgets import BitPanel, Prediction, Veil
 from lplab.widgets.controls import ControlGroup
 from lplab.widgets.explorer_base import Explorer
@@ -62,6 +62,7 @@ def shown(thing: Any) -> str:
     if isinstance(thing, Prediction):
         return guess(thing)
     if isinstance(thing, GuidedExplorer):
+        thing.screen.cover(False)  # a page folds answers, never what a figure shows
         return recorded(thing.explorer, thing.questions)
     if isinstance(thing, Explorer):
         return recorded(thing, ())
@@ -191,22 +192,29 @@ def slot(kind: str, content: Any) -> str:
 # ---- explorers -------------------------------------------------------------------------------------------------------
 
 
-def leaves(widget: Any, controls: dict[int, tuple[int, str]], hidden: bool = False) -> list[tuple[str, Any]]:
-    """The leaves of an explorer, from the top; one that is hidden is an empty text.
-
-    Args:
-        widget: the explorer, or a part of it.
-        controls: by their id, the number of each control that moves, and its unit.
-        hidden: whether something above it is hidden.
-    """
+def leaf_widgets(widget: Any, hidden: bool = False) -> list[tuple[Any, bool]]:
+    """The widgets of an explorer that hold no others, from the top, and whether each, or a box around it, is hidden."""
     layout = getattr(widget, "layout", None)  # a figure's is plotly's
     hidden = hidden or (isinstance(layout, ipywidgets.Layout) and layout.display == "none")
-    if id(widget) in controls:
-        return [("text", "") if hidden else moves.control_leaf(widget, *controls[id(widget)])]
-    found = leaf(widget)
-    if found is not None:
-        return [("text", "") if hidden else found]
-    return [each for child in widget.children for each in leaves(child, controls, hidden)]
+    if leaf(widget) is not None:
+        return [(widget, hidden)]
+    return [each for child in widget.children for each in leaf_widgets(child, hidden)]
+
+
+def leaves(explorer: Any, controls: dict[int, tuple[int, str]]) -> list[tuple[str, Any]]:
+    """What an explorer shows, from the top; what is hidden is an empty text.
+
+    Args:
+        explorer: as it stands.
+        controls: by their id, the number of each control that moves, and its unit.
+    """
+
+    def shown_leaf(widget: Any) -> tuple[str, Any]:
+        if id(widget) in controls:
+            return moves.control_leaf(widget, *controls[id(widget)])
+        return leaf(widget) or ("text", "")
+
+    return [("text", "") if hidden else shown_leaf(widget) for widget, hidden in leaf_widgets(explorer)]
 
 
 def skeleton(widget: Any, numbers: Any) -> str:
@@ -230,11 +238,12 @@ def recorded(explorer: Explorer, questions: Any) -> str:
     recording, first, numbers = moves.record(
         explorer,
         [*positions.values(), *asked],
-        lambda: [each for child in explorer.children for each in leaves(child, numbered)],
+        lambda: leaves(explorer, numbered),
     )
     data = json.dumps({"leaves": first}, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
     steps = "".join(
-        f"<section class='lp-question'><p><b>Question {k} of {len(questions)}.</b> {emphasized(question.text)}</p>"
+        f"<section class='lp-question' {needed(explorer, question, numbered)}>"
+        f"<p><b>Question {k} of {len(questions)}.</b> {emphasized(question.text)}</p>"
         f"<button type='button' data-frame='{number}'>Set the controls</button>"
         f"<details><summary>Show the answer</summary><p>{emphasized(question.answer(position))}</p></details></section>"
         for k, (question, position, number) in enumerate(
@@ -254,6 +263,15 @@ def recorded(explorer: Explorer, questions: Any) -> str:
         f"<script type='application/json'>{data}</script>"
         f"<script type='application/gzip'>{moves.packed(recording)}</script></div>"
     )
+
+
+def needed(explorer: Explorer, question: GuidedQuestion, numbered: dict[int, tuple[int, str]]) -> str:
+    """Which controls and which figure a question needs, as attributes: numbers of controls, the number of a leaf."""
+    widgets = [each for name in question.controls for part in explorer.parts[name] for each, _ in leaf_widgets(part)]
+    controls = " ".join(str(numbered[id(each)][0]) for each in widgets if id(each) in numbered)
+    figure = explorer.figures.get(question.figure) or next(iter(explorer.figures.values()))
+    places = [widget for widget, _ in leaf_widgets(explorer)]
+    return f"data-controls='{controls}' data-figure='{next(k for k, each in enumerate(places) if each is figure)}'"
 
 
 def _preset(explorer: Explorer, name: str) -> dict[str, Any]:

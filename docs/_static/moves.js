@@ -240,6 +240,35 @@ export function explorer(el, address, parts) {
     return changed.map((k) => places[k]).filter((place) => place.classList.contains("lp-fig"));
   }
 
+  /** Shows the controls and the figure that a question needs; all others wait behind a line each. */
+  function fold({ controls, figure }) {
+    if (!controls) return;
+    const wanted = controls.split(" ").map(Number);
+    const isControl = (place) => members.get(place) instanceof Control;
+    const [side, main] = [".lp-side", ".lp-main"].map((name) => [...el.querySelectorAll(`${name} [data-leaf]`)]);
+    behind(".lp-side", "More controls", side, (place) => isControl(place) && wanted.includes(members.get(place).content.control));
+    behind(".lp-main", "More figures", main.filter((place) => place.classList.contains("lp-fig")), (place) => place.dataset.leaf === figure);
+  }
+
+  /** Puts these places, in their order, on top of a box, or behind a line at its end. */
+  function behind(name, label, those, isWanted) {
+    const box = el.querySelector(name);
+    let details = box.querySelector(":scope > .lp-behind");
+    if (!details) {
+      details = make("details", "lp-behind");
+      details.append(make("summary", "", label), make("div", ""));
+      details.addEventListener("toggle", () => {
+        if (details.open) for (const place of details.querySelectorAll(".lp-fig")) members.get(place).draw();
+      });
+      box.append(details);
+      box.prepend(make("div", "lp-needed"));
+    }
+    const inOrder = [...those].sort((a, b) => a.dataset.leaf - b.dataset.leaf);
+    for (const place of inOrder) (isWanted(place) ? box.querySelector(":scope > .lp-needed") : details.lastChild).append(place);
+    details.hidden = !details.querySelector("[data-leaf]:not([hidden])");
+    for (const place of box.querySelectorAll(":scope > .lp-needed > .lp-fig")) members.get(place).draw();
+  }
+
   /** The recording, loaded once. */
   function ready() {
     loading ??= load(address).then((loaded) => {
@@ -299,6 +328,7 @@ export function explorer(el, address, parts) {
     while (next && (next.hidden || !next.childNodes.length || !next.querySelector("*:not([hidden])"))) next = next.nextElementSibling;
     place.hidden = !next || Boolean(next.querySelector(":scope > .lp-heading"));
   }
+  for (const question of el.querySelectorAll(".lp-question")) question.fold = () => fold(question.dataset);
   const already = make("span", "lp-quiet");
   already.setAttribute("role", "status");
   for (const button of buttons) {

@@ -24,6 +24,13 @@ for (const el of document.querySelectorAll(".lp-mechanism-place")) {
   module.default.render({ model: fixed(content), el });
 }
 
+// ---- words of the glossary that open where they stand -------------------------------------------------------------------
+
+if (document.querySelector("a[href*='glossary.html#']")) {
+  const [{ explain }, { words }] = await Promise.all([import(new URL("glossary_words.js", here)), import(new URL("words.js", here))]);
+  explain(words);
+}
+
 // ---- figures -----------------------------------------------------------------------------------------------------------
 
 let plotly; // one script for all figures of a page, loaded when the first one comes into sight
@@ -86,6 +93,7 @@ class Figure {
   }
 
   async draw() {
+    if (!this.el.clientWidth) return; // behind a line; it is drawn when that opens
     const plotly = await loadPlotly();
     const { data, layout } = structuredClone(this.content);
     const settings = { responsive: true, displaylogo: false, displayModeBar: false };
@@ -188,6 +196,7 @@ function questionByQuestion(el) {
   const questions = [...el.querySelectorAll(".lp-question")];
   const go = (number, focus) => {
     questions.forEach((question, k) => (question.hidden = k !== number));
+    questions[number].fold?.();
     if (focus) questions[number].querySelector("button").focus();
   };
   questions.forEach((question, k) => {
@@ -281,13 +290,13 @@ async function hero(el) {
 
 for (const el of document.querySelectorAll(".lp-recorded")) {
   const address = new URL(`recordings/${el.dataset.recording}`, here);
-  questionByQuestion(el);
   explorer(el, address, { figure: (place) => new Figure(place), panel, bringIntoSight });
+  questionByQuestion(el);
 }
 for (const el of document.querySelectorAll(".lp-panel")) panel(el, contentOf(el));
 for (const el of document.querySelectorAll(".lp-hero")) hero(el);
 
-for (const table of document.querySelectorAll(".bd-article table")) {
+for (const table of document.querySelectorAll(".bd-article :is(table, pre)")) {
   const tell = () => table.classList.toggle("lp-more", table.scrollLeft + table.clientWidth < table.scrollWidth - 2);
   table.addEventListener("scroll", tell);
   new ResizeObserver(tell).observe(table);

@@ -81,14 +81,14 @@ def score_file(file: Path, seeds: tuple[int, ...], as_json: bool) -> int:
         raise BadInputError(f"{file} is not in UTF-8") from None
     steps = score_steps(parse_json(text), seeds)
     bar = tqdm(steps, "scoring", steps_of(seeds), file=sys.stderr, disable=not sys.stderr.isatty())
-    *_, found = bar
+    *_, score = bar
     if not stored_field.has(seeds):
-        return print_scores((found,), as_json)
+        return print_scores((score,), as_json)
     published = stored_field.field(seeds)
-    print_scores((*published, found), as_json)
+    print_scores((*published, score), as_json)
     if not as_json:
         marking = marking_of(published)
-        print(f"{marking.points(found):g} of {MAX_POINTS} points on these seeds. {marking.reason(found)}")
+        print(f"{marking.points(score):g} of {MAX_POINTS} points on these seeds. {marking.reason(score)}")
     return 0
 
 
@@ -100,10 +100,10 @@ def print_scores(scores: "tuple[Score, ...]", as_json: bool) -> int:
     width = max(len(score.name) for score in scores)
     print(f"{'recipe':<{width}}  bits a number  ms a step  gap (bits)  on each seed")
     for one in scores:
-        each = " ".join(f"{gap:+.4f}" for gap in one.gaps)
+        gaps = " ".join(f"{gap:+.4f}" for gap in one.gaps)
         over = "" if one.keeps_budget else "  over the budget"
         numbers = f"{one.costs.bits:13.2f}  {1e3 * one.costs.seconds:9.0f}  {one.gap:+10.4f}"
-        print(f"{one.name:<{width}}  {numbers}  {each}{over}")
+        print(f"{one.name:<{width}}  {numbers}  {gaps}{over}")
     return 0
 
 

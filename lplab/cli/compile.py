@@ -68,12 +68,12 @@ def _select() -> None:
     from lplab.compression import AdaComp, adacomp, arrays
 
     x = np.linspace(-1, 1, SIZE, dtype=np.float32)
-    found = adacomp.adacomp_select(x, x, AdaComp(), bin=500)
+    selection = adacomp.adacomp_select(x, x, AdaComp(), bin=500)
     arrays.is_finite(x)
     total = np.empty_like(x)
     arrays.add_finite(x, x, total)
     arrays.add_finite(x, total, total)
-    arrays.take_sent(total, found.indices)
+    arrays.take_sent(total, selection.indices)
 
 
 def _move(name: str) -> None:

@@ -78,9 +78,9 @@ def command(engine: str, argv: Sequence[str], read: Sequence[Path], out: Path, j
     here = Path.cwd()
     *inputs, marks = [Path(os.path.abspath(path)) for path in (*read, out)]
     mounts = [*(f"{path}:{path}:ro" for path in inputs), f"{marks}:{marks}"]
-    there = any(here.is_relative_to(path) or path.is_relative_to(here) for path in (*inputs, marks))
+    overlaps = any(here.is_relative_to(path) or path.is_relative_to(here) for path in (*inputs, marks))
     # Docker makes a working directory that the image lacks, Podman stops.
-    in_memory = ["/tmp"] if there or Path("/tmp").is_relative_to(here) else ["/tmp", str(here)]
+    in_memory = ["/tmp"] if overlaps or Path("/tmp").is_relative_to(here) else ["/tmp", str(here)]
     user = [f"--user={os.getuid()}:{os.getgid()}"] if hasattr(os, "getuid") else []
     if "podman" in engine and not (user and os.getuid() == 0):  # Podman until 4.3 refuses it to root
         user.append("--userns=keep-id")

@@ -126,11 +126,11 @@ def run_grade(args: argparse.Namespace) -> int:
         some = {"jobs": args.jobs, "all_or_nothing": args.all_or_nothing, "leave_out": nobodys}
         roster = read_roster(args.roster) if args.roster else None
         weights = read_weights(args.weights) if args.weights else None
-        known = {"roster": roster, "weights": weights, "names": args.names, "similar": args.similar}
+        rules = {"roster": roster, "weights": weights, "names": args.names, "similar": args.similar}
         inside = args.out.resolve().is_relative_to(args.folder.resolve())  # where a student could put a journal
         journal = Journal(None if inside else args.out / JOURNAL)
         graded = partial(
-            grade, args.folder, args.lab, each_file=args.each_file, capstone_seeds=args.capstone_seeds, **some, **known,
+            grade, args.folder, args.lab, each_file=args.each_file, capstone_seeds=args.capstone_seeds, **some, **rules,
             journal=journal,
         )  # fmt: skip
         try:

@@ -55,14 +55,14 @@ def run_doctor(args: argparse.Namespace) -> int:
     """Print the findings, or what was measured; exit code 1 if data files are missing or nothing can be measured."""
     if args.measure:
         return _measure(args.json)
-    found = findings()
+    answers = findings()
     if args.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(answers, indent=1))
     else:
-        width = max(map(len, found))
-        for key, value in found.items():
+        width = max(map(len, answers))
+        for key, value in answers.items():
             print(f"  {key:<{width}}  {value or f'missing, needed for {PURPOSES[key]}'}")
-    return 0 if found["data"] else 1
+    return 0 if answers["data"] else 1
 
 
 def measure_machine(*, sizes: tuple[int, ...] = (1024, 2048), repeats: int = 7) -> tuple[dict[str, Any], Path]:

@@ -36,14 +36,14 @@ def run_formats(args: argparse.Namespace) -> int:
         print(json.dumps(everything, indent=1) if args.json else table(everything))
         return 0
     with bad_values():
-        found = formats.get(args.name)
+        number_format = formats.get(args.name)
     if args.json:
-        print(json.dumps(numbers(found), indent=1))
+        print(json.dumps(numbers(number_format), indent=1))
         return 0
-    print(found)
-    for key, value in numbers(found).items():
+    print(number_format)
+    for key, value in numbers(number_format).items():
         print(f"  {key.replace('_', ' '):<22}{format_value(value)}")
-    print(f"  {'in Python':<22}formats.get({found.name!r})")
+    print(f"  {'in Python':<22}formats.get({number_format.name!r})")
     return 0
 
 

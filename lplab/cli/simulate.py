@@ -116,19 +116,19 @@ def print_step(args: argparse.Namespace) -> int:
 
     settings = cluster_of(args)
     cluster = Cluster(settings.pop("chip"), **settings)
-    found = simulate(args.workload, cluster, **design_of(args))
-    row = found.to_dict() | {"compressor": args.compressor}  # as typed, and as a sweep has it
+    result = simulate(args.workload, cluster, **design_of(args))
+    row = result.to_dict() | {"compressor": args.compressor}  # as typed, and as a sweep has it
     if args.html:
         from lplab import figures
 
-        write_figure(figures.device_timeline(found, detail="layers"), args.html)
-    print_notes(notes([found.design.chip], [found.design.precision]))
+        write_figure(figures.device_timeline(result, detail="layers"), args.html)
+    print_notes(notes([result.design.chip], [result.design.precision]))
     if args.json:
         print(json.dumps({name: None if value == inf else value for name, value in row.items()}))  # as in a sweep
     elif args.csv:
         print(table([row]))
     else:
-        print(report(found, args.compressor))
+        print(report(result, args.compressor))
     return 0
 
 

@@ -44,9 +44,9 @@ def peak_text(chip: Any, precision: Any, utilization: float | str, *, fall_back:
 
     forward = peak_ops_per_second(chip, precision.forward_peaks, fall_back=fall_back)
     backward = peak_ops_per_second(chip, precision.dx_peaks, fall_back=fall_back)
-    found = {name: f"{name} rate, {per_second(operations)}" for name, operations in (forward, backward)}
+    rates = {name: f"{name} rate, {per_second(operations)}" for name, operations in (forward, backward)}
     share = f", of which it reaches {utilization:.0%}" if isinstance(utilization, float) else ""
-    return f"at the chip's {' and '.join(found.values())}{share}"
+    return f"at the chip's {' and '.join(rates.values())}{share}"
 
 
 def fallback_note(chip: Any, precision: Any) -> str | None:
@@ -74,10 +74,10 @@ def notes(chips: Iterable[Any], recipes: Iterable[Any]) -> list[str]:
     from lplab.hardware import local_machine
 
     chips = list(chips)
-    found = [fallback_note(chip, recipe) for chip in chips for recipe in recipes]
+    lines = [fallback_note(chip, recipe) for chip in chips for recipe in recipes]
     if any(chip.name == "mine" for chip in chips) and not local_machine.measurement_path().is_file():
-        found.append("'mine' is still the machine lplab was made on: `lplab doctor --measure` makes it yours")
-    return [note for note in found if note]
+        lines.append("'mine' is still the machine lplab was made on: `lplab doctor --measure` makes it yours")
+    return [line for line in lines if line]
 
 
 def report(found: Any, compressor: str) -> str:
@@ -105,14 +105,14 @@ def report(found: Any, compressor: str) -> str:
 
 def memory_line(found: Any) -> str:
     """How much memory the chip has, behind what is needed."""
-    there = found.design.chip.memory_bytes
-    return "" if there is None else f" of the {size(there)} that each device has"
+    capacity = found.design.chip.memory_bytes
+    return "" if capacity is None else f" of the {size(capacity)} that each device has"
 
 
 def does_not_fit(found: Any) -> str:
     """The warning above a step that no such device can run."""
-    needed, there = (size(n) for n in (found.memory_bytes, found.design.chip.memory_bytes))
-    return f"DOES NOT FIT: a device would need {needed} and has {there}. The times are of one with room for it."
+    needed, capacity = (size(n) for n in (found.memory_bytes, found.design.chip.memory_bytes))
+    return f"DOES NOT FIT: a device would need {needed} and has {capacity}. The times are of one with room for it."
 
 
 def print_notes(lines: list[str]) -> None:

@@ -60,9 +60,9 @@ def train_learners(args: argparse.Namespace) -> int:
     learners = 2 if args.learners is None else args.learners
     if args.batch is not None and learners >= 1 and args.batch < learners:
         raise BadInputError(f"--batch {args.batch} is less than an example for each of {learners} learners")
-    each = None if args.batch is None else args.batch // max(learners, 1)
+    batch = None if args.batch is None else args.batch // max(learners, 1)
     with bad_values():
-        settings = RunSettings(args.model, args.compressor or "dense", learners, args.steps, each, args.lr, args.seed)
+        settings = RunSettings(args.model, args.compressor or "dense", learners, args.steps, batch, args.lr, args.seed)
         settings.batches()  # what the task needs is asked for before anything is trained
     if args.distributed and (warning := oversubscription_warning(learners, processors())):
         print(f"lplab train: {warning}", file=sys.stderr)
@@ -187,10 +187,10 @@ def _report(args: argparse.Namespace, settings: Any, steps: list[dict[str, Any]]
         print(f"test error     {end['test_error']:.1%}")
     from lplab.compression.compression_ratio import wire_bytes
 
-    each = len(steps) * settings.learners
+    batch = len(steps) * settings.learners
     dense = 4 * sum(parameter.numel() for parameter in settings.task().model(settings.seed).parameters())
-    print(f"payload        {_against(dense, payload / each)}")
-    print(f"on the wire    {_against(wire_bytes('all_reduce', dense, settings.learners), sent / each)}")
+    print(f"payload        {_against(dense, payload / batch)}")
+    print(f"on the wire    {_against(wire_bytes('all_reduce', dense, settings.learners), sent / batch)}")
 
 
 def _against(dense: float, sent: float) -> str:

@@ -164,6 +164,7 @@ def predict(question_id: str) -> Any:
     )
     _asked.setdefault(question_id, WeakSet()).add(widget)
     widget.observe(lambda _: _answered(question, widget.outcome), "is_revealed")
+    widget.children += (widgets.GlossaryWords(),)  # every lab asks a question before its first word
     return widget
 
 

@@ -16,7 +16,7 @@ TITLES = "titles"  # the name of the trace that is drawn where the page does not
 TEXTS_ACROSS = "x99"
 POINTER_PASSES = f'.nsewdrag[data-subplot^="{TEXTS_ACROSS}y"] {{ pointer-events: none !important; }}'
 _TITLE, _BETWEEN = 14, 14  # pixels above a title; below a panel whose x axis another one shows
-_PER_FIGURE = ("xaxis", "yaxis", "shapes", "annotations", "template", "title", "meta", "height", "margin")
+_PER_FIGURE = ("xaxis", "yaxis", "shapes", "annotations", "template", "title", "meta", "height", "margin", "legend")
 
 
 def stacked(*groups: Sequence[go.Figure], left: int = 64, right: int = 16) -> go.Figure:

@@ -110,6 +110,18 @@ TEMPLATE: dict[str, Any] = {
         },
         "xaxis": _AXIS,
         "yaxis": _AXIS,
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "xanchor": "left",
+            "yref": "container",  # below the title; a second row on narrow screens grows into the room left for it
+            "yanchor": "top",
+            "font": {"size": TICK},
+            "entrywidth": 104,
+            "traceorder": "normal",
+            "itemclick": False,
+            "itemdoubleclick": False,
+        },
         "hoverlabel": {
             "font": {"family": MONO, "size": TICK, "color": "#F2F2F2"},
             "bgcolor": "#262626",
@@ -163,7 +175,7 @@ def style_layout(
     """The part of a layout that :func:`apply_style` adds: the house style, the title, the alt text, the measures.
 
     >>> sorted(style_layout(alt="Nothing.", title="Nothing"))
-    ['height', 'margin', 'meta', 'showlegend', 'template', 'title']
+    ['height', 'legend', 'margin', 'meta', 'showlegend', 'template', 'title']
     """
     if not alt.strip().endswith("."):
         raise ValueError(f"alt text must be one or two full sentences, got {alt!r}")
@@ -176,6 +188,7 @@ def style_layout(
         "meta": {"alt": alt, "title": title, "subtitle": subtitle},
         "height": height,
         "showlegend": False,
+        "legend": {"y": 1 - (38 + 16 * bool(subtitle)) / height},  # for a user who switches it on
         "margin": {"l": 64, "r": 16, "t": 48 + 16 * bool(subtitle), "b": 48} | (margin or {}),
     }
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from lplab.formats import apply, gpu
 from lplab.formats.apply import PreparedRoundings
-from lplab.formats.counter_rng import keys, random_bits, seed_to_int
+from lplab.formats.counter_rng import seed_to_int
 from lplab.formats.inputs import as_float_array, as_rows, is_torch, plain_array, tensor_dtype, working_dtype
 from lplab.formats.paths import array_kernels, block_rounding
 from lplab.formats.rounding import Rounding
@@ -147,54 +147,62 @@ def encode_blocks(
     element: Codec, scale: Codec, spec: BlockSpec, x: Any, rounding: Rounding, seed: Any, axis: int, label: str
 ) -> BlockCodes:
     """The work behind ``BlockFormat.encode``: see there."""
-    if is_torch(x):
+    xp: Any = np
+    if is_torch(x) and gpu.serves(x.device):
+        import torch
+
+        from lplab.formats.recorded import check_not_traced
+
+        check_not_traced("encode")
+        tensor_dtype(x)
+        xp = torch
+        array = x.detach().resolve_neg()
+        work = array.float() if array.element_size() == 2 else array
+    elif is_torch(x):
         codes = encode_blocks(element, scale, spec, _from_torch(x), rounding, seed, axis, label)
         elements = _codes_to_torch(codes.elements, element.bits, x.device)
         return BlockCodes(elements, _codes_to_torch(codes.scales, scale.bits, x.device), codes.tensor_scale)
-    array = plain_array(x) if isinstance(x, np.ndarray | np.generic) else as_float_array(x)
-    work = array.astype(working_dtype(array.dtype.name))
-    rows, undo = as_rows(np, work, axis)
-    split = block_rounding.in_blocks(np, np.ascontiguousarray(rows), spec.size)
-    scaled, factors = block_rounding.scaled_blocks(np, split, spec)
-    random = None
-    if rounding.is_stochastic:
-        random = random_bits(np, keys(seed_to_int(seed)), 0, split.size, rounding.random_bits)
-    bad = np.isnan(scaled).any(-1)
+    else:
+        array = plain_array(x) if isinstance(x, np.ndarray | np.generic) else as_float_array(x)
+        work = array.astype(working_dtype(array.dtype.name))
+    rows, undo = as_rows(xp, work, axis)
+    split = block_rounding.in_blocks(xp, np.ascontiguousarray(rows) if xp is np else rows.contiguous(), spec.size)
+    scaled, factors = block_rounding.scaled_blocks(xp, split, spec)
+    bad = xp.isnan(scaled).any(-1)
     if bad.any() and not (spec.scale is None or element.has_nan):
         raise ValueError(f"{label} has no code for NaN or infinity, and {int(bad.sum())} blocks hold one")
-    elements = array_kernels.quantize(
-        np, np.where(bad[..., None], 0.0, scaled).astype(scaled.dtype).reshape(-1), spec.element, rounding, random
-    )
-    element_codes = element.codes_of(elements.astype(np.float64)).astype(code_dtype(element.bits))
-    element_codes = element_codes.reshape(rows.shape[0], split.shape[1] * spec.size)[:, : rows.shape[1]]
-    scales = scale.codes_of(np.where(bad, np.nan, factors[0][..., 0].astype(np.float64)))
-    scales = _like_axis(scales.astype(code_dtype(scale.bits)), array, axis)
-    return BlockCodes(undo(element_codes), scales, float(factors[1]) if spec.scale is not None else 1.0)
+    elements = encode(element, xp.where(bad[..., None], xp.zeros_like(scaled), scaled), rounding, seed)
+    elements = elements.reshape(rows.shape[0], split.shape[1] * spec.size)[:, : rows.shape[1]]
+    of_blocks = xp.where(bad, np.nan, factors[0][..., 0])
+    if spec.scale is None:  # powers of two in float64; float32 has all of them, and its codes a kernel
+        of_blocks = array_kernels.narrow(xp, of_blocks, xp.zeros(1, dtype=xp.float32))
+    scales = encode(scale, of_blocks, Rounding(), None)
+    # [rows, blocks] in the shape of x, with the blocks along the axis
+    shape = xp.moveaxis(array if array.ndim else array.reshape(1), axis, -1).shape[:-1]
+    scales = xp.moveaxis(scales.reshape(*shape, scales.shape[-1]), -1, axis)
+    return BlockCodes(undo(elements), scales, float(factors[1]) if spec.scale is not None else 1.0)
 
 
 def decode_blocks(element: Codec, scale: Codec, spec: BlockSpec, codes: BlockCodes, axis: int) -> Any:
     """The work behind ``BlockFormat.decode``: see there."""
+    xp: Any = np
     if is_torch(codes.elements):
         import torch
 
         from lplab.formats.recorded import check_not_traced
 
         check_not_traced("decode")
-        host_codes = BlockCodes(codes.elements.cpu().numpy(), codes.scales.cpu().numpy(), codes.tensor_scale)
-        return torch.from_numpy(decode_blocks(element, scale, spec, host_codes, axis)).to(codes.elements.device)
-    rows, undo = as_rows(np, np.asarray(codes.elements), axis)
-    scale_rows, _ = as_rows(np, np.asarray(codes.scales), axis)
-    scales = np.repeat(decode(scale, scale_rows), spec.size, axis=1)[:, : rows.shape[1]]
-    values = decode(element, rows) * scales
+        xp = torch
+        if not gpu.serves(codes.elements.device):
+            host_codes = BlockCodes(codes.elements.cpu().numpy(), codes.scales.cpu().numpy(), codes.tensor_scale)
+            return torch.from_numpy(decode_blocks(element, scale, spec, host_codes, axis)).to(codes.elements.device)
+    rows, undo = as_rows(xp, xp.asarray(codes.elements), axis)
+    scale_rows, _ = as_rows(xp, xp.asarray(codes.scales), axis)
+    values = decode(element, rows) * decode(scale, scale_rows)[:, np.arange(rows.shape[1]) // spec.size]
     if spec.scale is not None:  # the product with the tensor's scale is a float32 operation
-        values = (values.astype(np.float32) * np.float32(codes.tensor_scale)).astype(np.float64)
+        values = array_kernels.cast(xp, values, xp.float32) * codes.tensor_scale
+        values = array_kernels.cast(xp, values, xp.float64)
     return undo(values)
-
-
-def _like_axis(scales: np.ndarray, x: np.ndarray, axis: int) -> np.ndarray:
-    """[rows, blocks] in the shape of x, with the blocks along ``axis``."""
-    shape = np.moveaxis(x if x.ndim else x.reshape(1), axis, -1).shape[:-1]
-    return np.moveaxis(scales.reshape(*shape, scales.shape[-1]), -1, axis)
 
 
 def _from_torch(x: Any) -> np.ndarray:

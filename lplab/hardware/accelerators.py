@@ -83,8 +83,8 @@ def load(path: str | Path) -> dict[str, Accelerator]:
             content = json.loads(csv_tables.text_of(path))
         except json.JSONDecodeError as problem:
             raise ValueError(f"{path.name} is no JSON: {problem}") from None
-        found = content if isinstance(content, list) else [content]
-        return _chips(path.name, enumerate(found, 1), "entry")
+        rows = content if isinstance(content, list) else [content]
+        return _chips(path.name, enumerate(rows, 1), "entry")
     return dict(_read_csv(path))
 
 

@@ -122,12 +122,12 @@ class Decoding:
 
     @property
     def seconds(self) -> np.ndarray:
-        """Of a step: the longer of memory and products."""
+        """Seconds of a step: the longer of memory and products."""
         return np.maximum(self.memory_seconds, self.compute_seconds)
 
     @property
     def tokens_per_second(self) -> np.ndarray:
-        """Of all sequences together."""
+        """Tokens of all sequences together in a second."""
         return self.batch / self.seconds
 
     @property

@@ -69,8 +69,8 @@ def fits(kind: str = "float") -> tuple[Fit, Fit]:
     if kind != "float":
         raise ValueError(f"kind must be float or int, got {kind!r}")
     system = np.array([[11**2, 16], [24**2, 32]], float)
-    known = np.array([table["fp16_multiply"], table["fp32_multiply"]])
-    return tuple(Fit(*map(float, np.linalg.solve(system, known[:, i]))) for i in range(2))  # type: ignore[return-value]
+    published = np.array([table["fp16_multiply"], table["fp32_multiply"]])
+    return tuple(Fit(*map(float, np.linalg.solve(system, published[:, i]))) for i in range(2))  # type: ignore[return-value]
 
 
 def energy_joules(significand: Any, bits: Any, kind: str = "float") -> Any:
@@ -211,12 +211,12 @@ def macs() -> dict[str, MacEnergy]:
     products["int4"] = energy_joules(4, 4, "int")
     pairs = ["fp32+fp32", "fp16+fp32", "bf16+fp32", "fp8_143+fp32", "fp8_143+fp16", "fp8_152+fp16"]
     pairs += ["radix4_fp4+fp16", "int8+int32", "int4+int32", "int4+int16"]
-    found = {}
+    areas = {}
     for pair in pairs:
         operand, accumulator = pair.split("+")
         label = f"{_LABELS.get(operand, operand.upper())} + {accumulator.upper()}"
-        found[pair] = MacEnergy(pair, label, products[operand], adds[accumulator])
-    return found
+        areas[pair] = MacEnergy(pair, label, products[operand], adds[accumulator])
+    return areas
 
 
 def significand_bits(format: Any) -> int:
@@ -229,12 +229,12 @@ def significand_bits(format: Any) -> int:
 
 
 def _format_widths(format: Any) -> tuple[str, int, int]:
-    found = format_named(format) if isinstance(format, str) else format
-    if isinstance(found, FloatFormat):
-        return "float", found.mantissa_bits + 1, found.bits
-    if isinstance(found, IntFormat):
-        return "int", found.bits, found.bits
-    raise ValueError(f"{found} is neither a float nor an integer: the table has no multiplier for it")
+    number_format = format_named(format) if isinstance(format, str) else format
+    if isinstance(number_format, FloatFormat):
+        return "float", number_format.mantissa_bits + 1, number_format.bits
+    if isinstance(number_format, IntFormat):
+        return "int", number_format.bits, number_format.bits
+    raise ValueError(f"{number_format} is neither a float nor an integer: the table has no multiplier for it")
 
 
 def quadratic_law(bits: Any, reference: Any = 32) -> Any:

@@ -89,7 +89,7 @@ class Simulation:
     def memory(self) -> dict[str, float]:
         """Bytes on a device by part: weights, master, gradients, optimizer, activations, error feedback's residuals."""
         d = self.design
-        found = memory.memory_bytes(
+        bytes_by_part = memory.memory_bytes(
             d.workload,
             d.precision,
             d.traffic,
@@ -98,7 +98,7 @@ class Simulation:
             optimizer=d.optimizer,
             sharded=d.sharded,
         )
-        return {part: float(nbytes) for part, nbytes in found.items()}
+        return {part: float(nbytes) for part, nbytes in bytes_by_part.items()}
 
     @property
     def memory_bytes(self) -> float:

@@ -113,13 +113,13 @@ def scaling(
     if not len(ranks):
         raise ValueError("axis 'devices' has no values")
     batch = check_number("batch", batch)  # type: ignore[assignment]
-    each = [sweep(workload, devices=n, batch=-(-batch // n), **axes) for n in map(int, ranks)]
+    sweeps = [sweep(workload, devices=n, batch=-(-batch // n), **axes) for n in map(int, ranks)]
     alone = sweep(workload, devices=1, batch=batch, **axes)
-    for part in each:
+    for part in sweeps:
         part["speedup"] = (alone["single_seconds"] / part["step_seconds"]).to_numpy()
         part["throughput"] = batch / part["step_seconds"]
         part["efficiency"] = part["speedup"] / part["devices"]
-    return pd.concat(each, ignore_index=True)
+    return pd.concat(sweeps, ignore_index=True)
 
 
 def _axes(axes: Mapping[str, Any]) -> tuple[dict[str, list[Any]], dict[str, np.ndarray]]:

@@ -49,8 +49,10 @@ class Traffic:
         """
         p = checked_ranks(devices)
         factors = {"all_reduce": (1 if halved else 2) * (p - 1) / p, "all_gather": p - 1, "broadcast": (p - 1) / p}
-        each = self.payload_bytes.sum(axis=0)
-        return sum((factors[kind] * nbytes for kind, nbytes in zip(self.kinds, each, strict=True)), np.zeros_like(p))
+        payloads = self.payload_bytes.sum(axis=0)
+        return sum(
+            (factors[kind] * nbytes for kind, nbytes in zip(self.kinds, payloads, strict=True)), np.zeros_like(p)
+        )
 
 
 def compressor_of(name: str | Compressor | None) -> Compressor | None:
@@ -117,21 +119,21 @@ def tensors_of(workload: Workload) -> list[list[LayerInfo]]:
     >>> [[(info.kind, info.shape, info.first) for info in found] for found in tensors_of(Workload("", "", (layer,)))]
     [[('dense', (10, 512), True), ('small', (10,), False)]]
     """
-    found = [_parameters(layer, workload.tokens) for layer in workload.layers]
-    every = [info for infos in found for info in infos]
+    parameters = [_parameters(layer, workload.tokens) for layer in workload.layers]
+    every = [info for infos in parameters for info in infos]
     marked = iter(every if any(info.first for info in every) else mark_first(every))
-    return [list(islice(marked, len(infos))) for infos in found]
+    return [list(islice(marked, len(infos))) for infos in parameters]
 
 
 def _parameters(layer: Layer, tokens: int) -> list[LayerInfo]:
     if layer.tensors or layer.shared:
         return [] if layer.shared else list(layer.tensors)
-    found, rest = [], layer.weights
+    shapes, rest = [], layer.weights
     shape = _matrix(layer, tokens)
     if shape is not None:
-        found.append(parameter_info(layer.name, shape, KINDS[layer.kind], layer.m if layer.kind == "conv" else 1))
+        shapes.append(parameter_info(layer.name, shape, KINDS[layer.kind], layer.m if layer.kind == "conv" else 1))
         rest -= prod(shape)
-    return [*found, parameter_info(layer.name, (rest,), "dense")] if rest else found
+    return [*shapes, parameter_info(layer.name, (rest,), "dense")] if rest else shapes
 
 
 def _matrix(layer: Layer, tokens: int) -> tuple[int, int] | None:

@@ -156,10 +156,10 @@ def two_formats() -> DataTable:
             "largest": [f.max for f in each],
             "octaves": [f.dynamic_range_octaves for f in each],
             "numbers from 1 to 2": [2**f.mantissa_bits for f in each],
-            "largest error from 1 to 2": [2.0 ** -(f.mantissa_bits + 1) for f in each],
+            "largest error from 1 to 2": [100 * 2.0 ** -(f.mantissa_bits + 1) for f in each],
         },
         caption="The two 8-bit formats of 2019: 1-4-3 is more precise, 1-5-2 has more range.",
-        formats={"smallest": ".6f", "largest": ",g", "octaves": ".0f", "largest error from 1 to 2": ".1%"},
+        formats={"smallest": ".6f", "largest": ",g", "octaves": ".0f", "largest error from 1 to 2": "{:.4g} %".format},
     )
 
 

@@ -262,8 +262,8 @@ def whole(share: float) -> str:
 
 QUESTIONS = (
     GuidedQuestion(
-        "This is the scale of your guess, 2¹⁴, with powers of two above (radix 2) and powers of four below "
-        "(radix 4). Which share becomes zero with powers of four?",
+        "This is the scale of your guess, 2¹⁴: the row *FP4 radix 2* has the powers of two. Which share becomes zero with powers "
+        "of four, in the row *FP4 radix 4, even*?",
         {},
         lambda s: (
             f"{percent(zeroed(s, TWO))} with powers of two, and {percent(zeroed(s, FOUR))} with powers of four. Powers "

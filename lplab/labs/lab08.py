@@ -73,7 +73,7 @@ def slow_step() -> Any:
 
 
 def fast_step() -> Any:
-    """The same over a link that is ten times as fast, on the same axis."""
+    """The step over a link that is ten times as fast, on the same axis."""
     return figures.device_timeline(_slow(link=FAST), until_seconds=LONGEST)
 
 

@@ -177,10 +177,6 @@ def _errors(state: LearnersState) -> dict[str, float]:
     return {name: state.run(kind).test_error for name, kind in WAYS.items()}
 
 
-def _errors_text(state: LearnersState) -> str:
-    return ", ".join(f"{name} {percent(error)}" for name, error in _errors(state).items())
-
-
 def _distance(state: LearnersState, **changes: Any) -> float:
     """The cosine distance of the residuals at the last recorded step of ScaleCom."""
     return float(state.changed(**changes).run("scalecom").cosine[-1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -47,7 +48,7 @@ def rotated(model: Llama, seed: int = 0) -> Llama:
     return copied
 
 
-def _read_rotated(norm: nn.Module, readers: list[nn.Linear], q: object) -> None:
+def _read_rotated(norm: nn.Module, readers: list[nn.Linear], q: np.ndarray) -> None:
     """Move the weight of a norm into the layers that read from it, and let these read the rotated stream."""
     for reader in readers:
         reader.weight.copy_(rotate_reader(reader.weight.double() * norm.weight.double(), q))

@@ -66,10 +66,12 @@ def gptq_round(
         static_groups: take all scales from the weights before the first column.
 
     Returns:
-        The kind, shape, dtype and device of w. An input that was always zero gets weights of zero, as published.
+        The kind, shape, dtype and device of w. An input that was always zero gets weights of zero, as published, or of
+        the level that zero is rounded to.
 
     Raises:
-        ValueError: shapes that do not fit, all inputs zero, or a Hessian that is not positive definite.
+        ValueError: shapes that do not fit, weights that are not finite, all inputs zero, or a Hessian that is not
+            positive definite.
 
     Rounding the first weight up by 0.2 costs less when the second, whose input is the same, goes down by 0.2:
 
@@ -84,6 +86,8 @@ def gptq_round(
     (damping,) = check_at_least(0, damping=damping)
     weights = in_float64(xp, array)
     h = in_float64(xp, array_inputs.to_working_array(h).x)
+    if not bool(xp.isfinite(weights).all()):
+        raise ValueError("weights must be finite numbers")
     dead = xp.diagonal(h) == 0
     if bool(dead.all()):
         raise ValueError("all inputs of the layer were zero: pass calibration data that reaches it")

@@ -84,8 +84,8 @@ class LayerInput:
         if self.factors is not None:
             if len(self.factors) != array.shape[-1]:
                 raise ValueError(f"there are factors for {len(self.factors)} channels, x has {array.shape[-1]}")
-            own = self.factors if xp is not np else np.asarray(self.factors)
-            array = array / (own.astype(array.dtype) if xp is np else own.to(array))
+            factors: Any = self.factors if xp is not np else np.asarray(self.factors)
+            array = array / (factors.astype(array.dtype) if xp is np else factors.to(array))
         if self.hadamard is not None:
             array = self.hadamard.apply(array)
         if 0 in array.shape:

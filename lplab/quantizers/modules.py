@@ -65,6 +65,9 @@ class Lsq(torch.nn.Module):
 
     Args:
         bits, signed: as :func:`~lplab.quantizers.lsq_format`.
+        kind: the levels, a key of ``lplab.quantizers.lsq.KINDS``: "no_zero" and "ternary" are ParetoQ's. To train the
+            weights of a layer on them, use ``torch.nn.utils.parametrize.register_parametrization(layer, "weight",
+            Lsq(2, kind="no_zero"))``.
         step: the initial step; None takes it from the first tensor (2·E|x|/√highest). A step that training has
             brought below 1e-8 counts as 1e-8.
 
@@ -76,9 +79,12 @@ class Lsq(torch.nn.Module):
     [-2.0, 0.5, 1.0, 1.5]
     """
 
-    def __init__(self, bits: int = 4, *, signed: bool = True, step: float | None = None) -> None:
+    def __init__(
+        self, bits: int = 4, *, signed: bool = True, step: float | None = None, kind: str = "full_range"
+    ) -> None:
         super().__init__()
-        self.bits, self.signed = lsq_format(bits, signed).bits, signed
+        self.bits, self.signed, self.kind = lsq_format(bits, signed).bits, signed, kind
+        lsq_forward(0.0, 1.0, bits, signed=signed, kind=kind)  # it checks them
         value = 1.0 if step is None else check_positive("step", step)
         self.step = torch.nn.Parameter(torch.tensor(value, dtype=torch.float32))
         self.register_buffer("started", torch.tensor(step is not None))
@@ -88,17 +94,18 @@ class Lsq(torch.nn.Module):
         """Round(clip(x/step))·step; see :func:`~lplab.quantizers.lsq_forward`."""
         if not bool(self.started):
             with torch.no_grad():
-                self.step.fill_(lsq_step(x, self.bits, signed=self.signed))
+                self.step.fill_(lsq_step(x, self.bits, signed=self.signed, kind=self.kind))
                 self.started.fill_(True)
-        forward = partial(lsq_forward, bits=self.bits, signed=self.signed)
+        forward = partial(lsq_forward, bits=self.bits, signed=self.signed, kind=self.kind)
         if not inputs.is_torch(x):
             return forward(x, clamped_value(self.step, MIN_STEP))
-        backward = partial(lsq_backward, bits=self.bits, signed=self.signed)
+        backward = partial(lsq_backward, bits=self.bits, signed=self.signed, kind=self.kind)
         return TrainedScalar.apply(x, self.step, MIN_STEP, forward, backward)
 
     def extra_repr(self) -> str:
         """The arguments that ``print`` shows."""
-        return f"bits={self.bits}, signed={self.signed}, step={float(self.step.detach()):g}"
+        kind = "" if self.kind == "full_range" else f", kind={self.kind!r}"
+        return f"bits={self.bits}, signed={self.signed}, step={float(self.step.detach()):g}{kind}"
 
 
 def parameter_groups(

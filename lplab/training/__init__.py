@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     )
     from lplab.training.emulation.recipe_report import RecipeReport, ReportRow, recipe_report
     from lplab.training.emulation.unseen_products import UnseenProductWarning
-    from lplab.training.few_bits import BitsReport, BitsRow, FewBits, bits_report
+    from lplab.training.few_bits import bits_report
+    from lplab.training.few_bits_rule import FewBits
     from lplab.training.inference import (
         compare,
         inference_recipe,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from lplab.training.recipe.quant_spec import LearnedClip, PerLayerGradScale, QuantSpec
     from lplab.training.recipe.recipe import LayerRules, Recipe, Switch, Update
     from lplab.training.step_time import step_seconds
+    from lplab.training.weight_bits import BitsReport, BitsRow
 
 _MODULES = {
     "calibration": ("caught_inputs", "change_in_order"),
@@ -66,7 +68,8 @@ _MODULES = {
     "emulation.conversion": ("RoundsNothing", "dequantize_model", "float32", "quantize_model", "switch_recipe"),
     "emulation.recipe_report": ("RecipeReport", "ReportRow", "recipe_report"),
     "emulation.unseen_products": ("UnseenProductWarning",),
-    "few_bits": ("BitsReport", "BitsRow", "FewBits", "bits_report"),
+    "few_bits": ("bits_report",),
+    "few_bits_rule": ("FewBits",),
     "inference": ("compare", "inference_recipe", "quantize_for_inference", "retune_batchnorm", "sensitivity"),
     "loop": ("tasks",),
     "loop.batches": ("Batches", "SequenceBatches"),
@@ -80,6 +83,7 @@ _MODULES = {
     "recipe.quant_spec": ("LearnedClip", "PerLayerGradScale", "QuantSpec"),
     "recipe.recipe": ("LayerRules", "Recipe", "Switch", "Update"),
     "step_time": ("step_seconds",),
+    "weight_bits": ("BitsReport", "BitsRow"),
 }
 _LAZY = {name: module for module, names in _MODULES.items() for name in names}
 

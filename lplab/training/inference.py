@@ -20,7 +20,8 @@ from torch import nn
 
 from lplab.training.emulation.conversion import emulation_of, quantize_model
 from lplab.training.emulation.layer_kinds import kinds_of
-from lplab.training.few_bits import in_few_bits, is_few_bits
+from lplab.training.few_bits import in_few_bits
+from lplab.training.few_bits_rule import is_few_bits
 from lplab.training.recipe.published_8bit import with_integer_scale
 from lplab.training.recipe.quant_spec import QuantSpec
 from lplab.training.recipe.recipe import LayerRules, Recipe
@@ -67,7 +68,7 @@ def quantize_for_inference(model: nn.Module, format: Any = "hfp8_forward", **opt
         model: trained; any module that :func:`quantize_model` takes. It is not changed.
         format: a format, its name, a ``QuantSpec`` or a whole ``Recipe``. Or a method for language models, as in
             "w4a16_gptq:group=64": bits of weights and of activations (16: not rounded), methods, options; see
-            :class:`~lplab.training.few_bits.FewBits`. :func:`bits_report` then says what the weights take.
+            :class:`~lplab.training.FewBits`. :func:`bits_report` then says what the weights take.
         options: of :func:`inference_recipe`; of a method ``calibration``, batches of inputs, and ``layers``, see
             :func:`~lplab.training.few_bits.in_few_bits`.
 

@@ -23,6 +23,7 @@ from .explorers.roofline_explorer import RooflineExplorer
 from .explorers.scale_explorer import ScaleExplorer
 from .explorers.sum_explorer import SumExplorer
 from .explorers.training_explorer import TrainingExplorer
+from .glossary_words import GlossaryWords
 from .live.clip_training import live_clips
 from .live.fixed_point_training import live_training, train_with
 from .live.live_adacomp import live_adacomp
@@ -45,6 +46,7 @@ __all__ = [
     "FormatExplorer",
     "FormatState",
     "FourBitExplorer",
+    "GlossaryWords",
     "GuessOutcome",
     "IngredientExplorer",
     "LearnersExplorer",

@@ -46,6 +46,8 @@ class Explorer(ipywidgets.VBox):
     _preset_layout: ClassVar[Mapping[str, str]] = {"flex_flow": "row wrap"}
     _summary_css: tuple[str, ...] = ("lp-quiet", "lp-live")
     summary: ipywidgets.HTML
+    figures: dict[str, LiveFigure]
+    _columns: ipywidgets.Box
 
     def __init__(self, **position: Any) -> None:
         self._start = start = self._after(self.state_class(), position)

@@ -60,10 +60,9 @@ class OneScreen:
         """
         side, parts = self.explorer.side, self.explorer.parts
         known = [name for names in side.values() for name in names]
-        figures = list(self.frames)
-        for kind, name, names in (*(("control", each, known) for each in controls), ("figure", figure, figures)):
-            if name not in names:
-                raise ValueError(f"no {kind} {name!r}; there are: {', '.join(names)}")
+        for kind, wanted, there in (("control", controls, known), ("figure", [figure], list(self.frames))):
+            for missing in (name for name in wanted if name not in there):
+                raise ValueError(f"no {kind} {missing!r}; there are: {', '.join(there)}")
         self._figure = figure
         self.shown.children = [widget for name in controls for widget in parts[name]]
         more: list[ipywidgets.Widget] = []

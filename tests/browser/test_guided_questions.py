@@ -26,9 +26,9 @@ PLACES = """() => {
     .filter(each => each.offsetParent && each.clientHeight);
   const top = document.querySelector('.lp-guided').getBoundingClientRect().top;
   const bottom = each => each.getBoundingClientRect().bottom - top;
-  const [figure, ...others] = seen('.lp-one-screen .lp-fig');
+  const figure = seen('.lp-main > :not(.lp-later) .lp-fig')[0];
   return {
-    others: others.length, at: figure.getBoundingClientRect().top - top,
+    others: seen('.lp-one-screen .lp-fig').length - 1, at: figure.getBoundingClientRect().top - top,
     needs: Math.max(...seen('.lp-guided, .lp-guided-controls, .lp-guided-answer').map(bottom), bottom(figure)),
     panels: Object.values(figure._fullLayout._plots).map(plot => plot.yaxis).filter(axis => axis.visible)
       .map(axis => axis._length),
@@ -105,6 +105,7 @@ def test_what_is_folded_opens_below_with_the_keyboard_alone(asked):
 
 
 def test_on_a_phone_the_answer_opens_below_the_figure(asked):
+    asked.python("view.ask(0)")
     asked.page.set_viewport_size(PHONE)
     try:
         closed = settled(asked)

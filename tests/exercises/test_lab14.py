@@ -170,7 +170,7 @@ def test_what_the_text_says_of_the_order_and_of_the_helpers():
 
 
 def test_the_text_counts_the_helpers_that_there_are():
-    helpers = TEXT.split("NVIDIA uses the first four, and tests the fifth.")[1].split("The upper figure")[0]
+    helpers = TEXT.split("NVIDIA uses the first four, and tests the fifth.")[1].split("One figure shows")[0]
     assert helpers.count("\n- ") == len(HELPERS) == 5 and list(HELPERS)[:4] == list(NVFP4_2025.helpers)
 
 

@@ -110,3 +110,12 @@ def test_symbols_of_rules_are_named():
     assert "■" in middle.layout.meta["subtitle"] and "◆" in middle.layout.meta["subtitle"]
     assert "■</span> max |x|" in last.layout.meta["subtitle"] and "◆</span> mine" in last.layout.meta["subtitle"]
     assert "rules" not in figures.clip_error(M, 1.0, 7).layout.meta["subtitle"]
+
+
+def test_a_linear_axis_shows_the_least_error_and_that_of_the_largest_clip():
+    fig = figures.clip_error(M, 1.0, 7, linear=True)
+    low, high = fig.layout.yaxis.range
+    total = fig.data[0].y
+    assert fig.layout.yaxis.type != "log" and low == 0
+    assert max(total[-1], 3 * total.min()) < high < 8 * max(total[-1], total.min())
+    assert (total <= high).sum() > len(total) / 2, "most of the curve is seen"

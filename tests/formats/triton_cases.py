@@ -93,9 +93,8 @@ def codes(name: str, device: str, count: int) -> None:
             fmt.encode(torch.tensor([1.0, np.nan, 2.0, np.nan], device=device))
 
 
-def blocks(name: str, device: str, count: int) -> None:
-    """A block format in every rounding, for every type of numbers, along each axis; the last blocks are not whole."""
-    fmt = golden.BLOCKED[name]
+def rows_of_blocks(count: int) -> np.ndarray:
+    """Numbers of many magnitudes [2, rows, 71], with blocks of zeros, of infinity, with NaN, and of extremes."""
     rng = np.random.default_rng(0)
     rows = max(count // 64, 2)
     x = rng.standard_normal((2, rows, 71)) * 2.0 ** rng.integers(-40, 40, (2, rows, 1))
@@ -103,6 +102,12 @@ def blocks(name: str, device: str, count: int) -> None:
     x[0, 0], x[0, 1, 64:], x[1, 0, 3] = 0, np.inf, np.nan
     x[1, 1, :32] *= 2.0**100
     x[1, 1, 32:64] *= 2.0**-110
+    return x
+
+
+def blocks(name: str, device: str, count: int) -> None:
+    """A block format in every rounding, for every type of numbers, along each axis; the last blocks are not whole."""
+    fmt, x = golden.BLOCKED[name], rows_of_blocks(count)
     wanted = ["power_of_two_blocks"] if fmt.scale == E8M0 else ["rounded_scale_blocks"]
     wanted = ["largest_of_blocks"] * fmt.tensor_scale + wanted
     for dtype, how in cases(name, device):
@@ -112,6 +117,31 @@ def blocks(name: str, device: str, count: int) -> None:
                 got = fmt.quantize(on_device, how, seed=3, axis=axis)
             assert names == wanted
             assert_same(got, fmt.quantize(plain, how, seed=3, axis=axis), plain)
+
+
+def codes_of_blocks(name: str, device: str, count: int) -> None:
+    """Codes of elements and scales along each axis, and their values; the error where a block has no code."""
+    fmt, x = F.get(name), rows_of_blocks(count)
+    if fmt.scale != E8M0:
+        with pytest.raises(ValueError, match="has no code for NaN or infinity, and [0-9]+ blocks hold one"):
+            fmt.encode(tensor(x, "float32", device)[0])
+        x = np.clip(np.nan_to_num(x), -1e30, 1e30)
+    few = [("float32", how) for how in FEW_ROUNDINGS]
+    for dtype, how in few if device == "cpu" else cases(name, device):
+        on_device, plain = tensor(x, dtype, device)
+        for axis in (2, 1, 0):
+            with launches() as names:
+                got = fmt.encode(on_device, how, seed=3, axis=axis)
+            assert names == ["encoded"] * 2
+            want = fmt.encode(plain, how, seed=3, axis=axis)
+            assert {got.elements.device, got.scales.device} == {on_device.device}
+            assert got.tensor_scale == want.tensor_scale
+            assert np.array_equal(got.elements.cpu().numpy(), want.elements)
+            assert np.array_equal(got.scales.cpu().numpy(), want.scales)
+            with launches() as names:
+                values = fmt.decode(got, axis=axis)
+            assert names == ["decoded"] * 2 and values.device == on_device.device
+            probes.assert_same(values.cpu().numpy(), fmt.decode(want, axis=axis), plain)
 
 
 def layouts(name: str, device: str, count: int) -> None:

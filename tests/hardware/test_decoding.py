@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lplab.hardware import LANGUAGE_MODELS, accelerators, decoding_step
+from lplab.hardware import LANGUAGE_MODELS, accelerators, compute, decoding_step, workloads
 
 
 def test_parameters_are_the_published_ones():
@@ -34,6 +34,17 @@ def test_four_bits_write_three_times_as_fast_alone_and_hardly_faster_with_64_oth
     assert 3 < gain[0] < 4 and gain[2] < 1.4 and (np.diff(gain) < 0).all()
     with_cache = decoding_step("llama-2-7b", "a100", weight_bits=4.16, cache_bits=4.5, batch=64).seconds
     assert fast[2] / with_cache > 2.5, "there the cache is what bits must be taken from"
+
+
+@pytest.mark.parametrize("batch", [1, 64])
+def test_the_roofline_of_its_products_has_the_same_bytes_operations_and_seconds(batch):
+    """The table of products counts what goes in and out of each product besides; that is little."""
+    found = decoding_step("llama-2-7b", "h100", batch=batch, context=1024)
+    times = compute.layer_times(workloads.get("llama2_7b_writing"), "h100", "bf16", batch, fused=True)
+    assert times.flops.sum() == float(found.operations) and not times.flops[1:].any(), "nothing goes backward"
+    total = float(found.weight_bytes + found.cache_bytes)
+    assert times.nbytes.sum() == pytest.approx(total, rel=0.02)
+    assert times.step_seconds == pytest.approx(float(found.seconds), rel=0.05)
 
 
 def test_a_model_that_does_not_fit_in_16_bits_fits_in_four():

@@ -119,6 +119,7 @@ W, X, ROW = np.ones((2, 4)), np.eye(4), WeightGrid(4, None)
     [
         (lambda: input_hessian(np.zeros((0, 4))), "at least one row"),
         (lambda: input_hessian(np.array([[np.inf]])), "finite"),
+        (lambda: gptq_round(W * np.nan, input_hessian(X), ROW), "weights must be finite numbers"),
         (
             lambda: gptq_round(W, input_hessian(np.zeros((3, 4))), ROW),
             "all inputs of the layer were zero",

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from lplab.quantizers import Lsq, lsq_backward, lsq_format, lsq_forward, lsq_step
+from lplab.quantizers import SAWB_ROWS, Lsq, WeightGrid, lsq_backward, lsq_format, lsq_forward, lsq_step
 
 torch = pytest.importorskip("torch")
 
@@ -109,3 +109,64 @@ def test_special_input():
 def test_errors_say_what_is_allowed(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+PARETOQ = [("no_zero", 2, "2bit", 2), ("no_zero", 4, "4bit", 8), ("ternary", 2, "ternary", 1.5)]
+
+
+@pytest.mark.parametrize(("kind", "bits", "row", "steps"), PARETOQ)
+def test_the_levels_of_paretoq_are_those_of_sawb_between_its_clips(kind, bits, row, steps):
+    """α is ``steps`` steps, and the outermost level lies half a step below it."""
+    x = np.concatenate([X, -X]).astype(np.float64)
+    alpha, step = x.max(), lsq_step(x, bits, kind=kind)
+    assert step == pytest.approx(alpha / steps)
+    found = lsq_forward(x, step, bits, kind=kind)
+    np.testing.assert_allclose(np.unique(found), SAWB_ROWS[row].grid * (alpha - step / 2), atol=1e-6)
+    np.testing.assert_allclose(found, WeightGrid(bits, None, kind).quantize(x[None])[0], atol=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "bits", "row", "steps"), PARETOQ)
+def test_gradients_of_paretoqs_levels_are_those_of_autograd(kind, bits, row, steps):
+    x = torch.from_numpy(X.astype(np.float64)).requires_grad_()
+    step = torch.tensor(0.6 * float(X.std()), dtype=torch.float64, requires_grad=True)
+    shift = 0.5 if kind == "no_zero" else 0.0
+    top = max(SAWB_ROWS[row].levels - 1, 2) / 2  # the outermost level in steps
+    q = x / step - shift
+    rounded = q + (q.round() - q).detach() + shift
+    y = torch.where(x.abs() / step < top + 0.5, rounded, top * torch.sign(x)) * step
+    g = torch.from_numpy(np.random.default_rng(3).normal(size=X.shape))
+    y.backward(g)
+    for_x, for_step = lsq_backward(x.detach().numpy(), step.item(), g.numpy(), bits, kind=kind)
+    np.testing.assert_allclose(lsq_forward(x.detach().numpy(), step.item(), bits, kind=kind), y.detach(), atol=1e-12)
+    np.testing.assert_allclose(for_x, x.grad, rtol=1e-14)
+    assert for_step == pytest.approx(step.grad.item() / math.sqrt(X.size * top), rel=1e-9)
+
+
+def test_weights_of_a_layer_are_trained_on_levels_without_zero():
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(16, 1, bias=False)
+    torch.nn.utils.parametrize.register_parametrization(layer, "weight", Lsq(2, kind="no_zero"))
+    x = torch.randn(256, 16)
+    y = x @ torch.sign(torch.randn(16, 1)) * 0.3
+    optimizer = torch.optim.Adam(layer.parameters(), 0.01)
+    losses = []
+    for _ in range(150):
+        loss = (layer(x) - y).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] / 100 and layer.weight.unique().numel() <= 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"kind": "half"}, "unknown kind 'half'; allowed: full_range, no_zero, ternary"),
+        ({"kind": "ternary", "bits": 3}, "three levels need bits=2, got bits=3"),
+        ({"kind": "no_zero", "signed": False}, "need signed=True"),
+    ],
+)
+def test_levels_that_do_not_exist_are_refused(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        Lsq(**arguments)

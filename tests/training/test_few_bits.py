@@ -1,6 +1,7 @@
 """Models in few bits by name: each method done by hand, the order of layers, the report, what is refused."""
 
 import copy
+import pkgutil
 
 import numpy as np
 import pytest
@@ -193,3 +194,11 @@ def test_calibration_and_layers_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="0: all inputs of the layer were zero"):
         quantize_for_inference(net(), "w4a16_gptq:group=8", calibration=torch.zeros(3, 32))
     assert FewBits(4, 16, group=None).grid == WeightGrid(4, None)
+
+
+def test_no_public_name_of_training_is_that_of_a_module_which_would_hide_it_once_imported():
+    """Names are imported on first use: a module of the same name, imported by another, would stand in its place."""
+    from lplab import training
+
+    modules = {module.name for module in pkgutil.iter_modules(training.__path__)}
+    assert modules.isdisjoint(training.__all__) and "few_bits" in modules

@@ -26,24 +26,24 @@ class Call:
 
 def calls_of(cells: Sequence[Cell]) -> Iterator[Call]:
     """All calls such as ``check("01.2", f)`` in cells that can be read, under any name of ``check``; none is run."""
-    known = _names_of_check(cells)
+    check_names = _names_of_check(cells)
     for cell in cells:
         for place, statement in enumerate(cell.tree.body if cell.tree else ()):
             for node in ast.walk(statement):
-                if isinstance(node, ast.Call) and _is_check(node.func, known):
+                if isinstance(node, ast.Call) and _is_check(node.func, check_names):
                     yield from _call(node, (cell.number, place))
 
 
 def _names_of_check(cells: Sequence[Cell]) -> set[str]:
     """``check``, and what it was renamed to: ``from lplab.exercises import check as c``, ``test = exercises.check``."""
-    known = {"check"}
+    names = {"check"}
     for cell in cells:
         for node in ast.walk(cell.tree) if cell.tree else ():
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("lplab"):
-                known |= {alias.asname for alias in node.names if alias.name == "check" and alias.asname}
-            elif isinstance(node, ast.Assign) and _is_check(node.value, known):
-                known |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-    return known
+                names |= {alias.asname for alias in node.names if alias.name == "check" and alias.asname}
+            elif isinstance(node, ast.Assign) and _is_check(node.value, names):
+                names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return names
 
 
 def _is_check(node: ast.expr, known: set[str]) -> bool:

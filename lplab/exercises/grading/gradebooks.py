@@ -99,8 +99,8 @@ def _number(text: str) -> float:
     [100.0, 100.0, 1000.0, 1000.5, 0.0, 0.0]
     """
     digits = r"(\d+|\d{1,3}(?:[.,'’]\d{3})+(?=[.,]))(?:(?!,\d{3}$)[.,](\d+))?"
-    found = re.fullmatch(digits, "".join(text.split()))
-    return float(f"{re.sub(r'[^0-9]', '', found[1])}.{found[2] or 0}") if found else 0.0
+    match = re.fullmatch(digits, "".join(text.split()))
+    return float(f"{re.sub(r'[^0-9]', '', match[1])}.{match[2] or 0}") if match else 0.0
 
 
 def _grade(total: float | None, scale: float = 1.0) -> float | str:

@@ -223,7 +223,7 @@ def _alike(exercises: Sequence[Exercise], on_disk: ClassOnDisk) -> tuple[Similar
 
 def _absent(on_disk: ClassOnDisk, roster: Roster | None, exercises: Sequence[Exercise]) -> list[Student]:
     """Students of the roster of whom there is no submission, and its rows that could not be read."""
-    there = on_disk.submitted_places()
+    places = on_disk.submitted_places()
     blank = {exercise.id: Mark(exercise.id) for exercise in exercises}
     if roster is None:
         return []
@@ -233,7 +233,7 @@ def _absent(on_disk: ClassOnDisk, roster: Roster | None, exercises: Sequence[Exe
             place=place, absent=True,
         )
         for place, known in enumerate(roster.students)
-        if place not in there
+        if place not in places
     ] + [Student(clean(text), "", blank, (clean(note),), absent=True) for text, note in roster.odd]  # fmt: skip
 
 

@@ -60,7 +60,7 @@ def find_files(folder: Path, leave_out: Sequence[Path] = ()) -> Iterator[HandedI
         raise ValueError(f"there is no folder {folder}")
     away = {os.path.realpath(path) for path in leave_out}
     away_names = {path.name for path in (*leave_out, *map(Path, away))}
-    found, waiting = False, [folder]
+    any_file, waiting = False, [folder]
     while waiting:
         here = waiting.pop()
         try:
@@ -69,13 +69,13 @@ def find_files(folder: Path, leave_out: Sequence[Path] = ()) -> Iterator[HandedI
         except OSError as error:
             if here == folder:
                 raise
-            found = True  # a zip may bring a folder that nobody can open: its student has a row that says so
+            any_file = True  # a zip may bring a folder that nobody can open: its student has a row that says so
             yield HandedIn(here, here, f"is a folder that cannot be opened: {error.strerror or error}")
             continue
         entries = [one for one in entries if one.name not in away_names or os.path.realpath(one.path) not in away]
         read = {Path(entry.name).stem: entry for entry in entries if _is_read(entry)}
         if not entries and here.suffix.lower() in READ:
-            found = True
+            any_file = True
             yield HandedIn(here, here, "is a folder")
         folders = []
         for entry in entries:
@@ -93,10 +93,10 @@ def find_files(folder: Path, leave_out: Sequence[Path] = ()) -> Iterator[HandedI
                 made = HandedIn(path, Path(twin.path), f"stands beside {twin.name}, which counts", aside=True)
             else:
                 made = HandedIn(path, path)
-            found = True
+            any_file = True
             yield made
         waiting += reversed(folders)
-    if not found:
+    if not any_file:
         raise ValueError(f"there is no notebook (.ipynb) and no report (.json) in {folder}")
 
 

@@ -114,9 +114,9 @@ class Journal:
     def get(self, task: Task) -> Verdict | None:
         """The verdict on a task, if there is one."""
         for table in ("verdicts", "unjudged"):
-            found = self._execute(f"SELECT verdict FROM {table} WHERE answer = ?", (self._key(task),)).fetchone()
-            if found is not None:
-                entry = json.loads(found[0])
+            row = self._execute(f"SELECT verdict FROM {table} WHERE answer = ?", (self._key(task),)).fetchone()
+            if row is not None:
+                entry = json.loads(row[0])
                 return Verdict(**{**entry, "lines": tuple(entry["lines"])})
         return None
 

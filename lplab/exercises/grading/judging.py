@@ -196,8 +196,8 @@ def _too_many(tasks: Sequence[Task]) -> set[Task]:
 
 def _stopped_after(verdict: Verdict) -> float:
     """The seconds after which an answer was stopped: its limit, which does not depend on how busy the machine is."""
-    found = STOPPED.match(verdict.lines[1] if len(verdict.lines) > 1 else "")
-    return float(found[1]) if found else 0.0
+    match = STOPPED.match(verdict.lines[1] if len(verdict.lines) > 1 else "")
+    return float(match[1]) if match else 0.0
 
 
 def _left_out(exercise: Exercise, reason: str) -> Verdict:

@@ -119,16 +119,16 @@ def _points(mark: Mark) -> float | str:
 
 def _head(marks: Class) -> list[str]:
     """The first row of the table of marks."""
-    known = ["id", "email"] if marks.roster else []
-    return ["student", *known, *(exercise.id for exercise in marks.exercises), "total", "of", "notes"]
+    identity = ["id", "email"] if marks.roster else []
+    return ["student", *identity, *(exercise.id for exercise in marks.exercises), "total", "of", "notes"]
 
 
 def _row(student: Student, marks: Class) -> list[Any]:
     """The row of one student in it."""
-    known = [student.id, student.email] if marks.roster else []
+    identity = [student.id, student.email] if marks.roster else []
     points = [_points(student.marks[exercise.id]) for exercise in marks.exercises]
     total = "" if student.absent else student.total
-    return [student.name, *known, *points, total, marks.most_points, student.remarks]
+    return [student.name, *identity, *points, total, marks.most_points, student.remarks]
 
 
 def _details(student: Student, marks: Class) -> Iterator[list[Any]]:
@@ -152,11 +152,11 @@ def _similar(groups: Iterable[Similar]) -> Iterator[list[Any]]:
 
 def _history(student: Student, exercise_id: str) -> dict[str, Any]:
     """Attempts, hints and whether the solution was seen, from a report; empty for notebooks."""
-    known = student.history.get(exercise_id)
-    if known is None:
+    history = student.history.get(exercise_id)
+    if history is None:
         return {"attempts": "", "hints": "", "solution_seen": ""}
-    seen = "yes" if known.get("solution_at") else "no"
-    return {"attempts": known.get("attempts", ""), "hints": known.get("hints", ""), "solution_seen": seen}
+    seen = "yes" if history.get("solution_at") else "no"
+    return {"attempts": history.get("attempts", ""), "hints": history.get("hints", ""), "solution_seen": seen}
 
 
 def _about(marks: Class) -> dict[str, Any]:

@@ -100,6 +100,6 @@ def _answers(parts: Sequence[tuple[str, Submission]]) -> Mapping[str, dict[Answe
     for file, one in parts:
         for key, some in one.answers.items():
             for answer, place in zip(some, one.places[key], strict=True):
-                known = found.setdefault(key, {})
-                known[answer] = known.pop(answer, f"{file}, {place}" if len(parts) > 1 else place)
+                entry = found.setdefault(key, {})
+                entry[answer] = entry.pop(answer, f"{file}, {place}" if len(parts) > 1 else place)
     return found

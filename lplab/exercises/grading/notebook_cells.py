@@ -66,8 +66,8 @@ def _stopped_at(text: str, outputs: Any) -> int | None:
         if isinstance(output, dict) and output.get("output_type") == "error":
             traceback = output.get("traceback")
             frames = "\n".join(map(str, traceback)) if isinstance(traceback, list) else ""
-            found = ARROW.search(COLORS.sub("", frames))
-            if found and 1 <= (line := int(found[1])) <= len(lines) and lines[line - 1].strip() == found[2].strip():
+            match = ARROW.search(COLORS.sub("", frames))
+            if match and 1 <= (line := int(match[1])) <= len(lines) and lines[line - 1].strip() == match[2].strip():
                 return line
     return None
 

@@ -94,8 +94,8 @@ class Owners:
         group = PurePath(first)
         plain = Owner(group, keys=_plain_keys(path))
         if self.pattern is not None:
-            found = self.pattern.search(path.as_posix())
-            return _by_pattern(found) if found else plain
+            match = self.pattern.search(path.as_posix())
+            return _by_pattern(match) if match else plain
         if first in self.submitters:
             return self.submitters[first]
         if moodle := MOODLE.fullmatch(first):
@@ -131,17 +131,17 @@ class Owners:
         somebody else has named them. A file that was saved twice or unpacked has its number twice.
         """
         names_of_files = [entry.name for entry in _listed(self.folder) if not is_passed_over(entry)]
-        found = {name: canvas for name in names_of_files if (canvas := _canvas(name))}
+        canvas_names = {name: canvas for name in names_of_files if (canvas := _canvas(name))}
         names: dict[str, set[str]] = defaultdict(set)  # by the number of the student
-        for canvas in found.values():
+        for canvas in canvas_names.values():
             names[canvas["id"]].add(canvas["name"])
-        attached = {(canvas["attachment"], _stem(PurePath(name))) for name, canvas in found.items()}
+        attached = {(canvas["attachment"], _stem(PurePath(name))) for name, canvas in canvas_names.items()}
         files = Counter(attachment for attachment, _ in attached if attachment)
         odd = {number for number, some in names.items() if len(some) > 1}
-        odd |= {canvas["id"] for canvas in found.values() if files[canvas["attachment"]] > 1}
-        if len(found) > 1 and len(set().union(*names.values())) == 1:
+        odd |= {canvas["id"] for canvas in canvas_names.values() if files[canvas["attachment"]] > 1}
+        if len(canvas_names) > 1 and len(set().union(*names.values())) == 1:
             odd |= set(names)
-        return {name for name, canvas in found.items() if canvas["id"] in odd}
+        return {name for name, canvas in canvas_names.items() if canvas["id"] in odd}
 
     @cached_property
     def _unpacked(self) -> set[str]:
@@ -175,8 +175,8 @@ def _is_gradescopes(entry: os.DirEntry[str]) -> bool:
 
 def _canvas(name: str) -> re.Match[str] | None:
     """The parts of a name that Canvas may have given: it writes names of students in small letters."""
-    found = CANVAS.fullmatch(name)
-    return found if found and found["name"] == found["name"].lower() else None
+    match = CANVAS.fullmatch(name)
+    return match if match and match["name"] == match["name"].lower() else None
 
 
 def _plain_keys(path: PurePath) -> tuple[str, ...]:
@@ -213,9 +213,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 def _by_pattern(found: re.Match[str]) -> Owner:
     groups = found.groupdict()
-    known = {part: clean(groups[part]) for part in PARTS if groups.get(part)}
-    name = known.get("name") or known.get("id") or known.get("email", "")
-    return Owner(group_of("pattern", *known.values()), name, tuple(known.values()))
+    parts = {part: clean(groups[part]) for part in PARTS if groups.get(part)}
+    name = parts.get("name") or parts.get("id") or parts.get("email", "")
+    return Owner(group_of("pattern", *parts.values()), name, tuple(parts.values()))
 
 
 # ---- Gradescope's metadata -------------------------------------------------------------------------------------------
@@ -238,10 +238,10 @@ def _submitters(path: Path) -> dict[str, Owner]:
                 pairs += _entries(yaml.compose(block, yaml.SafeLoader))
             except (yaml.YAMLError, RecursionError):
                 pairs.append((block.partition(":")[0].strip("\"' \n"), None))
-    found = {folder: _submitter(folder, entry) for folder, entry in pairs}
-    if not found:
+    submitters = {folder: _submitter(folder, entry) for folder, entry in pairs}
+    if not submitters:
         raise ValueError(f"{path.name} is not as Gradescope writes it: it has no entries")
-    return found
+    return submitters
 
 
 def _entries(mapping: Any) -> Iterator[tuple[str, Any]]:
@@ -258,8 +258,8 @@ def _submitter(folder: str, node: Any) -> Owner:
     try:
         entry = dict(_entries(node))  # of the other keys none is read
         first, *rest = yaml.SafeLoader("").construct_document(entry[":submitters"])
-        known = [clean(str(first[key])) for key in (":sid", ":email", ":name") if first.get(key)]
-        name = clean(str(first.get(":name") or known[0]))
+        keys = [clean(str(first[key])) for key in (":sid", ":email", ":name") if first.get(key)]
+        name = clean(str(first.get(":name") or keys[0]))
         others = tuple(clean(str(one.get(":name") or one.get(":email"))) for one in rest)
     except (yaml.YAMLError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as problem:
         note = f"its entry in {METADATA} is not as Gradescope writes it ({type(problem).__name__})"
@@ -272,7 +272,7 @@ def _submitter(folder: str, node: Any) -> Owner:
             time = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
         except (yaml.YAMLError, AttributeError, ValueError, OverflowError):  # a day alone, a 13th month, no time at all
             time, notes = None, (f"its time in {METADATA} cannot be read",)
-    return Owner(PurePath(folder), name, tuple(known), time, others=others, notes=notes)
+    return Owner(PurePath(folder), name, tuple(keys), time, others=others, notes=notes)
 
 
 # ---- files beside those of students ----------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def report_of(state: ProgressState, labs: Sequence[str] = (), name: str = "") ->
     own = own_recipe_of(state.capstone) if not labs or exercise_catalogue.CAPSTONE[:2] in labs else {}
     touched = {key[:2] for key in (*state.exercises, *state.predictions)}
     shown = [lab for lab in exercise_catalogue.LABS if lab in touched and (not labs or lab in labs)]
-    known = [
+    entries = [
         exercise_catalogue.get(key) for key in exercise_catalogue.names() if key[:2] in shown and key in state.exercises
     ]
     if not shown and not own:
@@ -54,7 +54,7 @@ def report_of(state: ProgressState, labs: Sequence[str] = (), name: str = "") ->
         "versions": versions(),
         "platform": f"{platform.system()} {platform.machine()}",
         "labs": [{**vars(bar_of(lab, state)), "text": bar_of(lab, state).text} for lab in shown],
-        "exercises": [_entry(exercise, state.exercises[exercise.id]) for exercise in known],
+        "exercises": [_entry(exercise, state.exercises[exercise.id]) for exercise in entries],
         "predictions": [
             {"id": key, **asdict(guess)} for key, guess in sorted(state.predictions.items()) if key[:2] in shown
         ],

@@ -71,8 +71,8 @@ class Enrolled:
                 forms.append(name.encode(encoding).decode("utf-8"))
             except UnicodeError:  # it was not read so
                 continue
-        known = {unaccented(key) for key in self.keys}
-        return any(unaccented(plain(form)) in known for form in forms)
+        keys = {unaccented(key) for key in self.keys}
+        return any(unaccented(plain(form)) in keys for form in forms)
 
 
 class Roster:
@@ -151,10 +151,10 @@ class Roster:
         >>> Roster(["name"], [Enrolled("Ada", "", "", ("ada",), {})]).remarks(["lab01"], "Ada")
         ('its report says that it is of Ada, who is in the roster',)
         """
-        found = [f"several of the roster are called {key}" for key in keys if len(self._places(key)) > 1]
+        problems = [f"several of the roster are called {key}" for key in keys if len(self._places(key)) > 1]
         if (place := self.find([report_name])) is not None:
-            found.append(f"its report says that it is of {clean(self.students[place].name)}, who is in the roster")
-        return tuple(found)
+            problems.append(f"its report says that it is of {clean(self.students[place].name)}, who is in the roster")
+        return tuple(problems)
 
     def _places(self, key: str) -> set[int]:
         """The places of those whom a key may mean: with its accents if there are such students, else without.
@@ -281,15 +281,15 @@ def _heading(text: str) -> str:
 
 
 def _kind(columns: Sequence[str]) -> str:
-    known = [_heading(column) for column in columns]
-    if {"identifier", "grade"} <= set(known):
+    headings = [_heading(column) for column in columns]
+    if {"identifier", "grade"} <= set(headings):
         return MOODLE
-    return CANVAS if known[:1] == ["student"] and {"id", "section"} <= set(known) else OTHER
+    return CANVAS if headings[:1] == ["student"] and {"id", "section"} <= set(headings) else OTHER
 
 
 def _column(columns: Iterable[str], names: Iterable[str]) -> str:
-    known = {_heading(column): column for column in columns}
-    return next((known[name] for name in names if name in known), "")
+    by_heading = {_heading(column): column for column in columns}
+    return next((by_heading[name] for name in names if name in by_heading), "")
 
 
 def _enrolled(row: Mapping[str, str], places: Mapping[str, str], kind: str) -> Enrolled:

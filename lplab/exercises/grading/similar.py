@@ -58,13 +58,13 @@ def alike(exercise: Exercise, answers: Iterable[tuple[int, Iterable[Answer]]]) -
             form, text = known[answer]
             if form:
                 groups.setdefault(form, {}).setdefault(student, set()).add(text)
-    found = []
+    alike = []
     for form, members in groups.items():
         is_solution = form == wanted
         if len(members) > 1 or is_solution:
             texts = {text for some in members.values() for text in some} | ({_text(solution)} if is_solution else set())
-            found.append(Alike(exercise.id, tuple(sorted(members)), is_solution, len(texts) == 1))
-    return sorted(found, key=lambda one: (-len(one.students), one.students))
+            alike.append(Alike(exercise.id, tuple(sorted(members)), is_solution, len(texts) == 1))
+    return sorted(alike, key=lambda one: (-len(one.students), one.students))
 
 
 def _text(answer: Answer) -> str:

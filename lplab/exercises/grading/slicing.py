@@ -605,8 +605,8 @@ def _part(node: ast.stmt, is_kept: bool) -> Part:
 
 def _names_by_eye(node: ast.stmt) -> Names:
     """The names in a statement that cannot be written as text again."""
-    found = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
-    reads = frozenset(part.id for part in found if isinstance(part.ctx, ast.Load))
+    names = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
+    reads = frozenset(part.id for part in names if isinstance(part.ctx, ast.Load))
     return Names(frozenset({*_stored(node), getattr(node, "name", "")} - {""}), reads, reads)
 
 

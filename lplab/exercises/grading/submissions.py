@@ -100,7 +100,7 @@ def read_submission(path: str | os.PathLike[str], folder: str | os.PathLike[str]
     is_named_so = any(ending.lower() in READ for ending in path.suffixes)
     try:
         data, notes = _load(path)
-        found = _from_report(data, name) if "lplab_report" in data else _from_notebook(data, name)
+        submission = _from_report(data, name) if "lplab_report" in data else _from_notebook(data, name)
     except _OtherKindError as problem:
         text = str(problem)
         if not is_named_so and not (text.endswith("unpack it") and path.suffix.lower() in ARCHIVES):
@@ -114,7 +114,7 @@ def read_submission(path: str | os.PathLike[str], folder: str | os.PathLike[str]
     if path.suffix.lower() not in READ:
         kind = "a report" if "lplab_report" in data else "a notebook"
         notes.append(f"is {kind} that is called {clean(path.name, 60)}; read all the same")
-    return replace(found, notes=tuple(clean(note, 300) for note in (*notes, *found.notes)))
+    return replace(submission, notes=tuple(clean(note, 300) for note in (*notes, *submission.notes)))
 
 
 def name_of(path: PurePath) -> str:
@@ -235,12 +235,12 @@ def _answers_in_other_cells(cells: list[Any]) -> Iterator[str]:
         source = cell.get("source", "")
         lines = source if isinstance(source, list) else [source]
         text = "".join(line for line in lines if isinstance(line, str))[:MAX_CODE_CHARACTERS]
-        found = [exercise for exercise, _ in CHECK_LINE.findall(text)]
-        found += [exercise for name in DEFINED.findall(text) for exercise in functions.get(name, ())]
-        found += [exercise_catalogue.CAPSTONE] if "own_recipe(" in text else []
-        if found:
+        exercises = [exercise for exercise, _ in CHECK_LINE.findall(text)]
+        exercises += [exercise for name in DEFINED.findall(text) for exercise in functions.get(name, ())]
+        exercises += [exercise_catalogue.CAPSTONE] if "own_recipe(" in text else []
+        if exercises:
             what = {"markdown": "a Markdown cell", "raw": "a raw cell"}.get(str(cell.get("cell_type")), "no code cell")
-            ids = ", ".join(dict.fromkeys(found))
+            ids = ", ".join(dict.fromkeys(exercises))
             yield f"cell {number} is {what} and has an answer to {ids}: it was not read; turn it into a code cell"
 
 

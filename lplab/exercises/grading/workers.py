@@ -71,13 +71,13 @@ def dask_workers(scheduler: str) -> Iterator[Workers]:
         line = " ".join(str(problem).split())
         raise ValueError(f"no Dask scheduler answers at {scheduler}: {line}") from None
     with client:
-        found = client.run(_machine)
-        if not found:
+        machines = client.run(_machine)
+        if not machines:
             raise ValueError(f"the Dask scheduler at {scheduler} has no workers")
-        for address, (versions, _) in found.items():
+        for address, (versions, _) in machines.items():
             if versions != _machine()[0]:
                 raise ValueError(f"the worker {address} has {versions}; here is {_machine()[0]}")
-        fence = " | ".join(sorted({fence for _, fence in found.values()}))
+        fence = " | ".join(sorted({fence for _, fence in machines.values()}))
         count = sum(client.nthreads().values())
         with threads(os.cpu_count() or 1) as here:
             yield Workers(client.get_executor(pure=False), count, fence, here.pool)

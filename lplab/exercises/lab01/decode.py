@@ -60,9 +60,13 @@ DECODE = Exercise(
     minutes=15,
     difficulty=1,
     statement=r"""
-        Write `decode(code, exponent_bits, mantissa_bits, bias)`: the value of a code as IEEE 754 reads it, for any split of the bits. `code` is an integer, its highest bit is the sign, then
-        comes the exponent field $e$, then the mantissa field $f$. The formula above holds for the ordinary codes. Three kinds are not ordinary: exponent field all zeros (zero and the subnormals, $2^{1-\text{bias}}\cdot f/2^m$),
-        exponent field all ones with $f=0$ (infinity) and with $f\neq0$ (NaN). Zero and infinity have signs, too. `math.copysign(a, b)` gives `a` the sign of `b`, also where `a` is 0.
+        Write `decode(code, exponent_bits, mantissa_bits, bias)`. It returns the value of a code as IEEE 754 reads it, for any split of the bits. `code` is an integer. Its highest bit is the sign, then comes the exponent field $e$, then the mantissa field $f$.
+
+        - The formula above holds for the ordinary codes.
+        - If the exponent field is all zeros, the code is zero or subnormal, $2^{1-\text{bias}}\cdot f/2^m$.
+        - If the exponent field is all ones, the code is infinity where $f=0$, and NaN where $f\neq0$.
+
+        Zero and infinity have signs, too. `math.copysign(a, b)` gives `a` the sign of `b`, also where `a` is 0.
     """,
     stub='''
         import math

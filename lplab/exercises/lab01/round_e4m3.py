@@ -40,8 +40,14 @@ ROUND = Exercise(
     minutes=20,
     difficulty=2,
     statement=r"""
-        Write `round_e4m3(x)`: the number of E4M3 (4 exponent bits, 3 mantissa bits, bias 7) nearest to a float. A tie goes to the neighbour whose code ends in 0. Beyond 448 the function saturates, at infinity, too; subnormals
-        reach down to $2^{-9}$; zero keeps the sign of `x`, NaN stays NaN. Use nothing but Python and `math`: `math.frexp(x)` gives `(m, e)` with $x = m\cdot2^e$ and $\tfrac12\le|m|<1$, exactly.
+        Write `round_e4m3(x)`. It returns the number of E4M3 (4 exponent bits, 3 mantissa bits, bias 7) nearest to the float `x`.
+
+        - A tie goes to the neighbour whose code ends in 0.
+        - Beyond 448 the function saturates, at infinity, too.
+        - Subnormals reach down to $2^{-9}$.
+        - Zero keeps the sign of `x`, and NaN stays NaN.
+
+        Use only Python and `math`. `math.frexp(x)` gives `(m, e)` with $x = m\cdot2^e$ and $\tfrac12\le|m|<1$, exactly.
     """,
     stub='''
         import math

@@ -53,8 +53,10 @@ LOSSES = Exercise(
     minutes=10,
     difficulty=2,
     statement=r"""
-        With too few fraction bits small updates become zero. With too many of the sixteen, large values saturate. Write `count_losses(x, integer_bits, fraction_bits)` that returns two counts for an array: the elements outside the range of ⟨IL, FL⟩ (its ends
-        belong to it), and the elements that are **not** zero but become zero when rounded to nearest, ties down.
+        With too few fraction bits small updates become zero. With too many of the sixteen, large values saturate. Write `count_losses(x, integer_bits, fraction_bits)`. It returns two counts for an array:
+
+        1. the elements outside the range of ⟨IL, FL⟩ (its ends belong to it);
+        2. the elements that are **not** zero but become zero when rounded to nearest, ties down.
     """,
     stub='''
         def count_losses(x, integer_bits, fraction_bits):

@@ -54,8 +54,9 @@ FIXED = Exercise(
     minutes=10,
     difficulty=1,
     statement=r"""
-        Write `fixed_point(x, integer_bits, fraction_bits)` for an array `x`. The numbers of ⟨IL, FL⟩ are the multiples of $\varepsilon=2^{-FL}$ from $-2^{IL-1}$ to $2^{IL-1}-\varepsilon$; the sign is one of the IL bits. Round to
-        nearest; a value exactly in the middle goes **down**, toward −∞, as Gupta defines it. What lies beyond an end becomes that end.
+        Write `fixed_point(x, integer_bits, fraction_bits)` for an array `x`. The numbers of ⟨IL, FL⟩ are the multiples of $\varepsilon=2^{-FL}$ from $-2^{IL-1}$ to $2^{IL-1}-\varepsilon$. The sign is one of the IL bits.
+
+        Round to nearest. A value exactly in the middle goes **down**, toward −∞, as Gupta defines it. What lies beyond an end becomes that end.
     """,
     reference=fixed_point,
     form=SameShape(0),

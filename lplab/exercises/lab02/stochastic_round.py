@@ -37,8 +37,9 @@ STOCHASTIC_ROUND = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        Write `stochastic_round(x, fraction_bits, rng)` for an array `x`: every element goes to the multiple of $2^{-FL}$ below it or above it, up with a probability equal to the fraction that is cut off. Multiples stay. Each
-        element needs a draw of its own; take it from `rng`, a `numpy.random.Generator`: `rng.random(x.shape)` is uniform in [0, 1). No saturation here.
+        Write `stochastic_round(x, fraction_bits, rng)` for an array `x`. Every element goes to the multiple of $2^{-FL}$ below it or above it, up with a probability equal to the fraction that is cut off. Multiples stay, and nothing saturates here.
+
+        Each element needs a draw of its own. Take it from `rng`, a `numpy.random.Generator`: `rng.random(x.shape)` is uniform in [0, 1).
     """,
     reference=stochastic_round,
     form=SameShape(0),

@@ -201,7 +201,7 @@ class Exercise:
     @property
     def known_mistakes(self) -> int:
         """How many typical mistakes are known, here or to the instructor, less those that are right everywhere."""
-        return sum(not known.equivalent for known in self.mistakes) or self.withheld
+        return sum(not mistake.equivalent for mistake in self.mistakes) or self.withheld
 
     @cached_property
     def solution(self) -> str:

@@ -97,7 +97,7 @@ def region(name: str | Region) -> Region:
     """
     if isinstance(name, Region):
         return name
-    by_code = {code: found for found in regions().values() for code in found.codes}
+    by_code = {code: region for region in regions().values() for code in region.codes}
     return by_code.get(str(name).strip().upper()) or lookup(regions(), name, "region")
 
 

@@ -69,18 +69,18 @@ def measure(every_seconds: float = 1.0) -> Iterator[Measurement]:
     """
     check_above(0, every_seconds=check_number("every_seconds", every_seconds))
     tracker, version = _tracker(every_seconds)
-    found = Measurement(by=f"codecarbon {version}")
+    measurement = Measurement(by=f"codecarbon {version}")
     tracker.start()
     try:
-        yield found
+        yield measurement
     finally:
         tracker.stop()
         data = getattr(tracker, "final_emissions_data", None)
         if data is not None:
-            found.processor, found.gpu, found.memory = (
+            measurement.processor, measurement.gpu, measurement.memory = (
                 float(kwh) * JOULES_PER_KWH for kwh in (data.cpu_energy, data.gpu_energy, data.ram_energy)
             )
-            found.seconds = float(data.duration)
+            measurement.seconds = float(data.duration)
     if data is None:
         raise RuntimeError("codecarbon gave no result: see what it logged")
 

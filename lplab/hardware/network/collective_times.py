@@ -58,9 +58,9 @@ def all_reduce_seconds(
     >>> all_reduce_seconds("ring", np.array([1, 2, 4]), 1e6, Link(0.0, 1e9)).tolist()
     [0.0, 0.001, 0.0015]
     """
-    each = [ALL_REDUCE[name] for name in _FASTEST] if algorithm == "auto" else [algorithm_of(algorithm)]
+    collectives = [ALL_REDUCE[name] for name in _FASTEST] if algorithm == "auto" else [algorithm_of(algorithm)]
     link = link_of(link)
-    times = [collective.seconds(ranks, nbytes, link, reduce_seconds_per_byte) for collective in each]
+    times = [collective.seconds(ranks, nbytes, link, reduce_seconds_per_byte) for collective in collectives]
     return unwrap_scalar(np.minimum.reduce(times)) if len(times) > 1 else times[0]
 
 

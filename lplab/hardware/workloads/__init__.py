@@ -13,11 +13,11 @@ from types import MappingProxyType
 
 from lplab.hardware.workloads.convolutional import mobilenetv2, resnet18, resnet50, vgg16
 from lplab.hardware.workloads.from_module import from_module
-from lplab.hardware.workloads.sequences import bert_base, gpt, gpt3, lstm_lm, transformer_base
+from lplab.hardware.workloads.sequences import bert_base, gpt, gpt3, llama2_7b_writing, lstm_lm, transformer_base
 from lplab.hardware.workloads.workload import Gemms, Layer, Workload
 from lplab.lookup import lookup
 
-__all__ = ["WORKLOADS", "Gemms", "Layer", "Workload", "from_module", "get", "gpt", "names"]
+__all__ = ["INFERENCE", "WORKLOADS", "Gemms", "Layer", "Workload", "from_module", "get", "gpt", "names"]
 
 _BUILDERS: tuple[Callable[[], Workload], ...] = (
     *(resnet18, resnet50, mobilenetv2, vgg16),
@@ -25,6 +25,8 @@ _BUILDERS: tuple[Callable[[], Workload], ...] = (
 )
 WORKLOADS = MappingProxyType({make.__name__: make for make in _BUILDERS})
 """What makes each workload, by name; a new one is a new entry."""
+INFERENCE = MappingProxyType({llama2_7b_writing.__name__: llama2_7b_writing})
+"""Workloads that are not trained: :func:`get` knows them, and :func:`names`, what can be trained, does not."""
 
 
 def names() -> list[str]:
@@ -47,7 +49,7 @@ def get(name: str | Workload) -> Workload:
     """
     if isinstance(name, Workload):
         return name
-    return _build(lookup(WORKLOADS, name, "workload"))
+    return _build(lookup({**WORKLOADS, **INFERENCE}, name, "workload"))
 
 
 @cache

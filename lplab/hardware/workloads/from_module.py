@@ -90,7 +90,7 @@ def from_module(
         model(*arguments, **named)
     uncounted = tuple(recorder.uncounted)
     word = name or type(model).__name__
-    if not any(found.layer.has_product for found in recorder.layers):
+    if not any(record.layer.has_product for record in recorder.layers):
         besides = f" by operators that are counted, only by {', '.join(uncounted)}" if uncounted else ""
         raise ValueError(f"{type(model).__name__} multiplies no matrices{besides}, so there is nothing to speed up")
     if uncounted:
@@ -120,9 +120,9 @@ def _restored_afterwards(model: torch.nn.Module) -> Iterator[None]:
     finally:
         for module, training in modes:
             module.training = training
-        for buffers, there in places:  # a forward pass may put tensors of other shapes in their place
+        for buffers, original in places:  # a forward pass may put tensors of other shapes in their place
             buffers.clear()
-            buffers.update(there)
+            buffers.update(original)
         for buffer, value in values:
             with torch.inference_mode(buffer.is_inference()), torch.no_grad():
                 buffer.copy_(value)

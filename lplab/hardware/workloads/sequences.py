@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lplab.compression.layer_info import parameter_info
-from lplab.hardware.workloads.blocks import block, elementwise, embedding, linear
+from lplab.hardware.workloads.blocks import attention, block, elementwise, embedding, linear
 from lplab.hardware.workloads.workload import Layer, Workload
 
 
@@ -60,6 +60,29 @@ def gpt3() -> Workload:
     174.6
     """
     return gpt(96, 12288, heads=96, sequence=2048, name="gpt3", label="GPT-3")
+
+
+def llama2_7b_writing(context: int = 1024) -> Workload:
+    """Llama 2 7B (Touvron et al. 2023) writes one token after ``context`` others; nothing is trained.
+
+    An example is one sequence. A batch shares the weights, and each sequence has its own keys and values.
+
+    >>> workload = llama2_7b_writing()
+    >>> workload.parameters, round(workload.frozen / 1e9, 2), bool(workload.gradients.any())
+    (0, 6.74, False)
+    """
+    width, inner, vocabulary = 4096, 11008, 32000
+    body = [embedding("tokens", vocabulary, width, 1)]
+    for i in range(32):
+        name = f"block{i + 1}"
+        body += [linear(f"{name}.attention.{part}", width, width, bias=False) for part in ("query", "key", "value")]
+        body += attention(f"{name}.attention", width, 32, 1, context)
+        body += [linear(f"{name}.attention.out", width, width, bias=False)]
+        body += [linear(f"{name}.{part}", width, inner, bias=False) for part in ("gate", "up")]
+        body += [linear(f"{name}.down", inner, width, bias=False)]
+    body += [linear("output", width, vocabulary, bias=False, exception="last")]
+    layers = tuple(replace(layer, weights=0, frozen=layer.weights, tensors=(), gradients=()) for layer in body)
+    return Workload("llama2_7b_writing", "Llama 2 7B, writing", layers, f"token after {context:,} others", 1)
 
 
 def bert_base(sequence: int = 128) -> Workload:

@@ -56,10 +56,10 @@ class Origins:
             name = next((name for first, name in reversed(held) if first <= _offset(tensor)), held[0][1])
             return Origin(False, frozenset([name]), self._has_gradient(tensor, False), self._is_expanded(tensor))
         if key in self._known:
-            found = self._known[key][1]
-            gradient = self._has_gradient(tensor, found.has_gradient)
-            repeated = found.repeated or self._is_expanded(tensor)
-            return Origin(found.from_example, found.parameters, gradient, repeated)
+            origin = self._known[key][1]
+            gradient = self._has_gradient(tensor, origin.has_gradient)
+            repeated = origin.repeated or self._is_expanded(tensor)
+            return Origin(origin.from_example, origin.parameters, gradient, repeated)
         is_activation = key not in self._buffers and self._batch in tensor.shape
         return Origin(is_activation, frozenset(), self._has_gradient(tensor, False), self._is_expanded(tensor))
 

@@ -204,8 +204,8 @@ class _Operator:
         n, k = sides[::-1] if transposed else sides
         shortcut = "shortcut" if _is_shortcut(self.name, kernel.shape) else ""
         word = "depthwise" if groups > 1 and groups == x.shape[1] else shortcut
-        found = self.product(_Product(groups, image.numel() // image.shape[1], n, k), x, kernel, kind="conv")
-        return replace(found, layer=replace(found.layer, exception=word))
+        product = self.product(_Product(groups, image.numel() // image.shape[1], n, k), x, kernel, kind="conv")
+        return replace(product, layer=replace(product.layer, exception=word))
 
     def attention(self) -> list[RecordedLayer]:
         """Scores, softmax and mixing of fused attention; a mask is no product."""

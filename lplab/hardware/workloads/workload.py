@@ -150,8 +150,8 @@ class Workload:
     def columns(self) -> Mapping[str, np.ndarray]:
         """Every attribute of the layers as an array, by name: numbers as float64 [layers], the rest as text or bool."""
         names = [field.name for field in fields(Layer) if field.name not in ("gradients", "tensors")]
-        found = {name: np.array([getattr(layer, name) for layer in self.layers]) for name in names}
-        return MappingProxyType({k: v.astype(float) if v.dtype.kind == "i" else v for k, v in found.items()})
+        columns = {name: np.array([getattr(layer, name) for layer in self.layers]) for name in names}
+        return MappingProxyType({k: v.astype(float) if v.dtype.kind == "i" else v for k, v in columns.items()})
 
     @property
     def parameters(self) -> int:
@@ -169,9 +169,9 @@ class Workload:
         kinds, ends = self.columns["kind"], self.columns["exception"]
         tables = kinds == "embedding"
         reads_input = tables | ((ends == "first") & ~tables.any())  # behind a table the first product needs dx, too
-        known = [layer.gradients for layer in self.layers]
-        dx = [not reads if own is None else "dx" in own for own, reads in zip(known, reads_input, strict=True)]
-        return np.array([dx, [own is None or "dw" in own for own in known]], bool)
+        stated = [layer.gradients for layer in self.layers]
+        dx = [not reads if own is None else "dx" in own for own, reads in zip(stated, reads_input, strict=True)]
+        return np.array([dx, [own is None or "dw" in own for own in stated]], bool)
 
     @property
     def multiplications(self) -> int:

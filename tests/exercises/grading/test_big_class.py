@@ -260,17 +260,3 @@ def test_workers_of_another_version_are_refused(cluster, folder, monkeypatch):
     monkeypatch.setattr("lplab.__version__", "0.0.1")
     with pytest.raises(ValueError, match=r"has lplab .*; here is lplab 0\.0\.1"):
         grade(folder, scheduler=cluster.scheduler_address)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc, which Linux alone has")
-def test_a_thousand_take_the_memory_of_a_hundred(tmp_path):
-    from benchmarks.grading import graded as measured
-
-    peaks = {}
-    for students in (100, 1000):
-        big_class.write_class(tmp_path / f"class{students}", students, seed=0, labs=["00"])
-        found = measured(tmp_path / f"class{students}", tmp_path / f"marks{students}", jobs=2)
-        assert found["judged"] < 100, "most answers are equal"
-        peaks[students] = found["peak"]
-    assert peaks[1000] < peaks[100] + 10, peaks

@@ -150,16 +150,6 @@ def test_two_hundred_files_give_two_hundred_rows(marks, made):
     assert [exercise.id for exercise in marks.exercises] == [exercise.id for exercise in LAB]
 
 
-@pytest.mark.slow  # by default test_hostile_class compares them with a smaller class
-def test_marks_do_not_depend_on_the_number_of_workers(made, out, tmp_path):
-    write_marks(grade(made[0], jobs=1, each_file=True, judged_by=quick), tmp_path)
-    one, four = tmp_path, out
-    names = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
-    assert len(names) == 205 and names == sorted(path.relative_to(four) for path in four.rglob("*") if path.is_file())
-    different = [name for name in names if (one / name).read_bytes() != (four / name).read_bytes()]
-    assert different == []
-
-
 def test_every_file_has_the_points_that_it_should(by_file, made):
     expected = {name: total for name, total in made[1].items() if total is not None}
     assert {name: by_file[name].total for name in expected} == expected
