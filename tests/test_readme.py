@@ -154,6 +154,12 @@ def test_the_learners_train_and_their_bytes_are_those_that_are_stated(tmp_path, 
     stated = int(re.search(r"# (\d+) bytes", line)[1])
     assert learners.ledger.total(layer="layers.1.weight", kind="all_reduce", rank=3, step=99) == stated == 4 * 328
     assert found["hook"].step == 1 and not found["hook"].skipped and any(tmp_path.iterdir())
+    few, sparse, dense = re.search(
+        r"# ([\d,]+) and ([\d,]+) in a round of 10 steps; dense would be ([\d,]+)", text
+    ).groups()
+    for sent, kind in ((few, "diloco"), (sparse, "sparse")):
+        assert found[kind].ledger.total(step=0) == int(sent.replace(",", ""))
+    assert 4 * 4 * sum(p.numel() for p in found["model"].parameters()) == int(dense.replace(",", ""))
 
 
 def test_the_simulated_cluster_is_simulated():

@@ -195,7 +195,7 @@ class LocalSteps:
         infos = layer_infos(model)
         self.states = [CompressorStates(compressor, infos) for _ in range(self.learners)]
         self.inner = [(inner or torch.optim.AdamW)(model.parameters()) for _ in range(self.learners)]
-        self.schedules = [schedule(optimizer) if schedule else None for optimizer in self.inner]
+        self.schedules: list[Any] = [schedule(optimizer) if schedule else None for optimizer in self.inner]
         self._attendance: Attendance = attendance or (lambda number, learner: "here")
         self.ledger, self.number = TrafficLog(), 0
 
