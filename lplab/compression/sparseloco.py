@@ -58,7 +58,8 @@ class SparseLoCo(Compressor):
 
     Args:
         chunk: elements of a chunk, a square; the paper takes 64 × 64.
-        k: how many elements of each chunk are sent.
+        k: how many elements of each chunk are sent; of smaller chunks all, such as those of a vector, which have up to
+            64. :class:`~lplab.compression.DenseIfSmall` sends vectors dense.
         bits: of a value, 1 to 8.
         decay: of the residual, 0 to 1. Below 1 a part of the unsent values is lost, on purpose; 0 is no error feedback.
         mean: over the "senders" of an element, as in the paper, or over all "learners".

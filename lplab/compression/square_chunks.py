@@ -2,7 +2,8 @@
 
 A matrix is cut into chunks of ``side`` × ``side`` elements. Where a side of the matrix is no multiple of that, the
 chunk's side is the largest divisor that is smaller, as in the code of both papers, so no chunk is shorter than the
-others. A tensor of more dimensions is the matrix of its first dimension and all others; a vector is one row.
+others. A side of 67, which is prime, is thus cut into single elements. A tensor of more dimensions is the matrix of its
+first dimension and all others; a vector is one row.
 
 The positions in a message: for each chunk in order, ascending positions of the selected elements in it, row by row. A
 position has as few bits as the chunk needs, 12 in one of 64 × 64; they are packed without gaps, lowest bit first.

@@ -46,6 +46,7 @@ from lplab.parallel.compressor_states import (
 from lplab.parallel.federated import refuse_batch_norm
 from lplab.parallel.learner_gradients import Batch, Loss, learner_seed
 from lplab.parallel.learners import check_float32
+from lplab.parallel.uninterrupted import uninterrupted
 from lplab.training.loop.train_eval_mode import ensure_train_mode
 from lplab.training.loop.trainer import default_loss
 from lplab.training.thread_counts import torch_threads
@@ -208,7 +209,7 @@ class LocalSteps:
         """Let the learners take their steps, exchange the pseudo-gradients, and move the shared weights.
 
         A learner whose pseudo-gradient is not finite is left out, and its inner optimizer forgets its state. If an
-        average overflows, all are left out.
+        average overflows, all are left out. After Ctrl-C the round can be made again, from the shared weights.
 
         Raises:
             ValueError: an attendance that is none of "here", "late" and "gone".
@@ -216,24 +217,28 @@ class LocalSteps:
         deltas: dict[int, dict[str, np.ndarray]] = {}
         losses = {}
         with torch_threads(1):
-            for learner in range(self.learners):
-                attendance = self._attendance(self.number, learner)
-                if attendance not in ATTENDANCE:
-                    raise ValueError(f"attendance must be one of {', '.join(ATTENDANCE)}, got {attendance!r}")
-                if attendance == "gone":
-                    continue
-                losses[learner] = self._inner_steps(learner)
-                delta = self.shared.pseudo_gradients()
+            try:
+                for learner in range(self.learners):
+                    attendance = self._attendance(self.number, learner)
+                    if attendance not in ATTENDANCE:
+                        raise ValueError(f"attendance must be one of {', '.join(ATTENDANCE)}, got {attendance!r}")
+                    if attendance == "gone":
+                        continue
+                    self.shared.start()
+                    losses[learner] = self._inner_steps(learner)
+                    delta = self.shared.pseudo_gradients()
+                    if not all(map(all_finite, delta.values())):
+                        # Its moments may be NaN, too.
+                        self.inner[learner].state.clear()
+                    elif attendance == "here":
+                        deltas[learner] = delta
+            finally:
                 self.shared.start()
-                if not all(map(all_finite, delta.values())):
-                    # Its moments may be NaN, too.
-                    self.inner[learner].state.clear()
-                elif attendance == "here":
-                    deltas[learner] = delta
-            sent = self._meet(deltas)
+            with uninterrupted():
+                sent = self._meet(deltas)
+                self.number += 1
         if sent is None:
             deltas, sent = {}, 0
-        self.number += 1
         loss = float(np.mean([losses[learner] for learner in deltas])) if deltas else float("nan")
         return LocalRound(self.number - 1, loss, tuple(deltas), sent)
 

@@ -229,6 +229,24 @@ def test_an_average_that_overflows_leaves_all_out():
     assert run.ledger.entries == []
 
 
+def test_after_ctrl_c_the_model_has_the_shared_weights_and_the_round_is_made_again():
+    def interrupted(step, learner):
+        if (step, learner) == (EVERY + 1, 1) and not done:
+            done.append(True)
+            raise KeyboardInterrupt
+        return batches(step, learner)
+
+    done, run = [], local(inner=SGD, data=interrupted)
+    run.one_round()
+    before = flat(run.model)
+    with pytest.raises(KeyboardInterrupt):
+        run.one_round()
+    assert torch.equal(flat(run.model), before)
+    whole = local(inner=SGD)
+    list(whole.rounds(2))
+    assert run.one_round().number == 1 and torch.equal(flat(run.model), flat(whole.model))
+
+
 # ---- checkpoints -----------------------------------------------------------------------------------------------------
 
 
