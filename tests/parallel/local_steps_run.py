@@ -73,7 +73,7 @@ def rank(number, world, folder):
     torch.set_num_threads(1)
     store, model = dist.FileStore(str(folder / "store"), world), net()
     how = {at: DIES if what == GONE else what for (at, other), what in HOW.items() if other == number}
-    run, took_part = train(model, store, number, world, how, compressor="sparseloco", patience=2.0)
+    run, took_part = train(model, store, number, world, how, compressor="sparseloco", patience=3.0)
     weights = [p.detach() for p in model.parameters()]
     torch.save({"weights": weights, "took_part": took_part, "sent": run.ledger.total()}, folder / f"{number}.pt")
 

@@ -66,7 +66,7 @@ def test_who_is_late_or_lost_is_left_out_and_who_is_late_joins_the_next_round():
     how = {(1, 0): LATE, (2, 2): GONE}
     run, took_part = simulated(how, compressor="sparseloco", rounds=5)
     assert took_part == [(0, 1, 2), (1, 2), (0, 1), (0, 1), (0, 1)]
-    models, ranks = in_threads(how, compressor="sparseloco", rounds=5, patience=1.0)
+    models, ranks = in_threads(how, compressor="sparseloco", rounds=5, patience=1.5)
     for rank in (0, 1):
         assert ranks[rank][1] == took_part and torch.equal(weights(models[rank]), weights(run.model))
     assert ranks[2][1] == took_part[:2]
@@ -118,7 +118,7 @@ def test_a_rank_that_dies_while_it_meets_is_left_out_in_a_second_try(monkeypatch
     def rank(number):
         how = {1: local_steps_run.DIES} if number == 2 else None
         try:
-            return train(models[number], store, number, WORLD, how, compressor="sparseloco", patience=0.7)[1]
+            return train(models[number], store, number, WORLD, how, compressor="sparseloco", patience=1.0)[1]
         except SystemExit:
             return None
 
@@ -137,11 +137,12 @@ def test_a_rank_that_begins_later_reads_along_and_a_checkpoint_is_for_one_that_i
         local_steps_run.one_step(second, optimizer, 0, 1)
     other.load_state_dict(run.state_dict())
     assert torch.equal(weights(second), weights(first)) and other.meetings.number == KEPT_ROUNDS + 1
+    run.meetings.patience = other.meetings.patience = 60.0
     train_on = threading.Thread(target=lambda: run.meetings.meet(run.states, run.shared.pseudo_gradients(), 0))
     train_on.start()
     local_steps_run.one_step(second, optimizer, 0, 1)
     train_on.join()
-    assert 1 in other.took_part
+    assert other.took_part == (0, 1)
 
 
 def test_messages_of_old_rounds_are_deleted():
