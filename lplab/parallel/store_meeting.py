@@ -184,6 +184,9 @@ class StoreMeetings:
         except NotFiniteError:
             if own and not begun:
                 self._write(self._key(attempt, "message", 0, self.rank), REFUSED)
+                # The round is over when all have sent, as for those who read this.
+                for member in members:
+                    self._message(attempt, 0, member)
             return None
         sent.entries += [entry._replace(rank=self.rank) for entry in log.entries]
         return dict(zip(states.compressors, averages, strict=True))

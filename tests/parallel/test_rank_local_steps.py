@@ -85,28 +85,33 @@ def test_nan_of_one_rank_spoils_no_other():
         assert real == took_part and torch.equal(weights(model), weights(run.model))
 
 
-def test_what_overflows_leaves_out_all():
+@pytest.mark.parametrize("dies", [False, True], ids=["all send", "another one dies"])
+def test_what_overflows_leaves_out_all(dies):
     """Rank 1's residual overflows with what it adds: all go on from the weights of before."""
-    stores, models = dist.HashStore(), [net() for _ in range(2)]
-    runs = [
-        local_steps(model, ADAMW(model.parameters()), store=stores, rank=rank, world=2, compressor="topk", every=1)
-        for rank, model in enumerate(models)
-    ]
+    store, models = dist.HashStore(), [net() for _ in range(3)]
+    settings = {"store": store, "world": 3, "compressor": "topk", "every": 1, "patience": 1.0 if dies else 60.0}
+    runs = [local_steps(model, ADAMW(model.parameters()), rank=rank, **settings) for rank, model in enumerate(models)]
     for state in runs[1].states.states.values():
         state.load({"residual": np.full(state.arrays()["residual"].shape, 3e38, np.float32)})
     before = weights(models[0]).clone()
     with torch.no_grad():
         for p in models[1].parameters():
             p.sub_(3e38)
+    if dies:
+        runs[2].meetings._exchange = lambda *_: sys.exit()
 
     def meet(run):
-        run._after_step()
+        try:
+            run._after_step()
+        except SystemExit:
+            return None
         return run.took_part
 
-    with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(meet, runs)) == [(), ()]
-    assert all(torch.equal(weights(model), before) for model in models)
-    assert [run.meetings.number for run in runs] == [1, 1] and runs[0].ledger.total() == runs[1].ledger.total() == 0
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(meet, runs)) == [(), (), None if dies else ()]
+    for run, model in zip(runs[:2], models, strict=False):
+        assert torch.equal(weights(model), before)
+        assert run.meetings.number == 1 and run.ledger.total() == 0
 
 
 def test_a_rank_that_dies_while_it_meets_is_left_out_in_a_second_try(monkeypatch):
