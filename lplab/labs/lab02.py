@@ -207,7 +207,7 @@ def _wide_outputs(state: TrainingState) -> str:
 QUESTIONS = (
     GuidedQuestion(
         "These are the 6 fraction bits of your guess, with *nearest (ties down)*. Which share of the updates "
-        "is lost there? And which with *stochastic*?",
+        "is lost there? Then choose *stochastic* and compare.",
         {},
         _six_bits,
         lambda state: (

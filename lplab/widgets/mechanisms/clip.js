@@ -33,11 +33,15 @@ export default mechanism({
     add(svg, "path", { class: "axis", d: `M${LEFT},${FOOT}H${width - RIGHT}` });
     add(svg, "text", { class: "lp-small", x: 2, y: HIGH + 4 }, "activations");
     add(svg, "text", { class: "lp-small", x: 2, y: BASE + 39 }, "error");
+    add(svg, "path", { class: "tick", d: `M${LEFT - 4},${FOOT - ERRORS}h8` });
+    const ends = add(svg, "text", { class: "lp-small lp-end", x: LEFT - 8, y: FOOT - ERRORS + 4 }); // of the axis of errors
     const dots = add(svg, "g");
+    const start = width < 320 ? 38 : LEFT + 14; // of the legend, which is close to its name in a narrow window
     const [rounded, clipped] = ["blue-fill", "orange-fill"].map((kind) => add(svg, "rect", { class: kind, width: 18 }));
     const texts = ["blue-fill", "orange-fill"].map((kind, k) => {
-      add(svg, "rect", { class: kind, x: LEFT + 14 + 124 * k, y: BASE + 29, width: 11, height: 11 });
-      return add(svg, "text", { class: "lp-small", x: LEFT + 30 + 124 * k, y: BASE + 39 });
+      const left = start + k * Math.min(124, (width - start) / 2);
+      add(svg, "rect", { class: kind, x: left, y: BASE + 29, width: 11, height: 11 });
+      return add(svg, "text", { class: "lp-small", x: left + 16, y: BASE + 39 });
     });
     const sum = add(svg, "text", { class: "lp-strong lp-halo lp-middle" });
     let label;
@@ -64,6 +68,7 @@ export default mechanism({
       set(stem, { d: `M${at},30V${BASE}` });
       // the axis ends a little above the error of the largest clip; a bar that is taller is cut there
       const most = 1.25 * (data.errors[bits].rounding.at(-1) + data.errors[bits].clipping.at(-1));
+      set(ends, {}, percent(most));
       const y = scale([0, most], [FOOT, FOOT - ERRORS]);
       const top = (value) => y(Math.min(value, most));
       set(rounded, { x: at - 9, y: top(rounding), height: FOOT - top(rounding) });

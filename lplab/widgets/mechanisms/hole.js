@@ -24,12 +24,15 @@ export default mechanism({
     for (const [name, at, numbers] of [["right", RIGHT, data.numbers], ["function", YOURS, data.numbers.filter((each) => each !== data.forgotten)]]) {
       add(svg, "text", { class: "lp-strong", x: 2, y: at + 5 }, name);
       add(svg, "path", { class: "axis", d: `M${x(0)},${at}H${width - END}` });
+      let free = 0; // where the next name has room: in a narrow window not all have
       for (const each of numbers) {
         add(svg, "path", { class: "tick", "stroke-width": 3, d: `M${x(each)},${at - 8}v16` });
+        if (x(each) < free) continue;
         add(svg, "text", { class: "lp-small lp-middle", x: x(each), y: at + 22 }, each);
+        free = x(each) + 22;
       }
     }
-    add(svg, "rect", { class: "lost-band", x: x(low) + 4, width: x(high) - x(low) - 8, y: YOURS - 8, height: 16 });
+    const hole = add(svg, "rect", { class: "lost-band", x: x(low) + 4, width: x(high) - x(low) - 8, y: YOURS - 8, height: 16 });
     add(svg, "text", { class: "lp-small", x: 2, y: GAP + 14 }, "distance");
     const gap = add(svg, "path", { class: "orange-line", "stroke-width": 4 });
     const far = add(svg, "text", { class: "lp-strong lp-middle lp-halo", y: GAP + 14 });
@@ -73,6 +76,7 @@ export default mechanism({
       const [from, to] = [x(now.right), x(now.yours)];
       set(gap, { d: now.distance ? `M${from},${GAP + 10}H${to}M${from},${GAP + 4}v12M${to},${GAP + 4}v12` : "" });
       set(far, { x: now.distance ? (from + to) / 2 : to }, now.distance ? short(Math.abs(now.distance)) : "0");
+      hole.style.display = now.distance || now.smallest !== null ? "" : "none"; // it is for the reader to find
       marks.forEach((mark, place) => (mark.style.opacity = place < tried ? 1 : 0));
       found.style.display = now.smallest === null ? "none" : "";
       if (now.smallest !== null) {

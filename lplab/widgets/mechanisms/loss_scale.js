@@ -2,6 +2,7 @@
 
 const [TOP, BASE] = [58, 214]; // of the window and of the histogram
 const [LEFT, RIGHT] = [8, 8];
+const PARTS = { "to zero": "lost-band", subnormal: "amber-band", normal: "blue-band", overflow: "lost-band" }; // as the explorer has them
 const DIGITS = ["⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"];
 const power = (k) => `2${k < 0 ? "⁻" : ""}${[...String(Math.abs(k))].map((digit) => DIGITS[digit]).join("")}`;
 
@@ -22,7 +23,11 @@ export default mechanism({
     const last = data.first + data.counts.length;
     const x = scale([data.first, last], [LEFT, width - RIGHT]);
     const high = Math.max(...data.counts);
-    const parts = ["lost-band", "blue-band", "blue-band odd", "lost-band"].map((kind) => add(svg, "rect", { class: kind, y: TOP, height: BASE - TOP }));
+    const parts = Object.entries(PARTS).map(([name, kind]) => ({
+      name,
+      band: add(svg, "rect", { class: kind, y: TOP, height: BASE - TOP }),
+      title: add(svg, "text", { class: "lp-small lp-middle", y: TOP - 6 }),
+    }));
     const wide = x(data.first + 1) - x(data.first);
     const bars = data.counts.map((count, k) => {
       const tall = count && Math.max(1.5, (count / high) * (BASE - TOP - 24));
@@ -33,7 +38,7 @@ export default mechanism({
       add(svg, "path", { class: "tick", d: `M${x(k)},${BASE}v5` });
       add(svg, "text", { class: `lp-small ${k === data.first ? "" : "lp-middle"}`, x: Math.max(x(k), 2), y: BASE + 20 }, power(k));
     }
-    add(svg, "text", { class: "lp-small", x: 2, y: BASE + 40 }, "size of a gradient, from one power of two to the next");
+    add(svg, "text", { class: "lp-small", x: 2, y: BASE + 40 }, "size of a gradient (powers of two)");
     const lost = add(svg, "text", { class: "lp-strong lp-halo", x: LEFT + 4, y: TOP + 16 });
     const infinite = add(svg, "text", { class: "lp-strong lp-halo lp-end", x: width - RIGHT - 4, y: TOP + 16 });
     let label;
@@ -55,7 +60,11 @@ export default mechanism({
       label.textContent = `loss scale ${power(k)}`;
       set(label.parentElement, { transform: `translate(${clamp(middle, 70, width - 70) - middle})` });
       const edges = [LEFT, x(zero), x(normal), x(top), width - RIGHT].map((at) => clamp(at, LEFT, width - RIGHT));
-      parts.forEach((part, n) => set(part, { x: edges[n], width: edges[n + 1] - edges[n] }));
+      parts.forEach(({ name, band, title }, n) => {
+        const wide = edges[n + 1] - edges[n];
+        set(band, { x: edges[n], width: wide });
+        set(title, { x: edges[n] + wide / 2 }, wide > 6 * name.length ? name : "");
+      });
       bars.forEach((bar, n) => {
         const octave = data.first + n;
         set(bar, { class: octave < zero || octave >= Math.round(top) ? "orange-fill" : "blue-fill" });

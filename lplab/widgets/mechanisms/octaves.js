@@ -102,7 +102,8 @@ const GROUPS = [["sign", 1], ["exponent", 4], ["mantissa", 3]];
 
 /** The eight bits as boxes, in their three groups. */
 function drawBits(g, width) {
-  const [size, gap, apart] = [30, 3, 16];
+  const [gap, apart] = [3, 16];
+  const size = Math.min(30, (width - 2 * EDGE - 2 * apart) / 8 - gap); // smaller in a narrow window
   let x = Math.max(EDGE, (width - 8 * (size + gap) - 2 * apart) / 2);
   const meanings = [];
   const cells = GROUPS.flatMap(([name, count]) => {
@@ -112,7 +113,7 @@ function drawBits(g, width) {
     const made = Array.from({ length: count }, (_, k) => {
       const left = x + k * (size + gap);
       const box = add(g, "rect", { x: left, y: 19, width: size, height: size, rx: 5, class: "lp-bit-box" });
-      return { box, digit: add(g, "text", { class: "lp-middle lp-mono lp-bit-digit", x: left + size / 2, y: 40 }) };
+      return { box, digit: add(g, "text", { class: "lp-middle lp-mono lp-bit-digit", x: left + size / 2, y: 25 + size / 2 }) };
     });
     x += wide + apart;
     return made;
