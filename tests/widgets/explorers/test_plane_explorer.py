@@ -72,7 +72,7 @@ def test_no_gradient_saturates_at_one_loss_scale_and_twice_as_much_would():
 def test_the_legend_of_the_rows_names_what_the_rows_show(explorer):
     explorer.reset()
     rows = explorer._panels(explorer.position)["tensors"].layout.meta["subtitle"]
-    assert "the window" in rows and "another format" not in rows, "grey is the window here, and no other format is drawn"
+    assert "the window" in rows and "another format" not in rows, "grey is the window, and no other format is drawn"
     assert "another format" in explorer.figure.layout.meta["subtitle"]
 
 
