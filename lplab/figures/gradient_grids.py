@@ -18,7 +18,7 @@ from lplab.quantizers.gradscale import RADIX4_MAX
 OCTAVES = -22, 14  # the axis: it stays where it is whatever the scale; what lies beyond counts in the outermost bars
 OUTCOMES = ("becomes zero", "rounded", "beyond 64")
 _STYLES = (style.OUTCOME_STYLES["flushed"], style.OUTCOME_STYLES["rounded"], style.OUTCOME_STYLES["saturated"])
-_COLUMNS = ("zeroed", "bias", "error")
+_COLUMNS = ("to 0", "bias", "error")
 _UNIT = " %"  # of all columns: it stands in their heads, so that a column is no wider than its numbers
 _SPLIT, _TABLE = 0.66, 0.68  # of the width: where the plots end, where the table begins
 _FLOOR, _CEILING = 0.50, 0.56  # of the height: where the rows end, where the histogram begins
@@ -115,7 +115,7 @@ def _table(effects: Mapping[str, GridEffect], grid: str) -> dict[str, Any]:
     texts = [*(f"{name}<br>{_UNIT.strip()}" for name in _COLUMNS), *(cell for row in bold for cell in row)]
     x = np.tile(np.arange(3.0), len(effects) + 1)
     y = np.repeat([_HEADS, *range(len(effects))], 3)
-    return traces.words("numbers", x, y, texts, textfont={"size": style.TICK}, xaxis="x2", yaxis="y2")
+    return traces.words("numbers", x, y, texts, textfont={"size": style.TICK}, xaxis="x2", yaxis="y2", cliponaxis=False)
 
 
 def whole_percent(share: float) -> str:

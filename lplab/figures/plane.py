@@ -21,6 +21,8 @@ _SPLIT = 0.70, 0.655  # of the height: the precision above the first, the tensor
 _WORTH_SAYING = 0.01  # the smallest share of lost elements that titles name
 _ROW, _HEAD = 15, 216  # pixels of a row; of all that is not rows
 _FAINT = "rgba(127,127,127,.30)"
+_SHADES = (style.BLUE, "■", "kept"), (style.VERMILION, "■", "lost")
+ROWS_LEGEND = legend(*_SHADES, (style.GREY, "■", "the window"), (style.GREY, "□", "the chosen tensor"))  # rows alone
 _COLOURS = [[0, "rgb(213,94,0)"], [0.5, "rgba(213,94,0,0)"], [0.5, "rgba(0,114,178,0)"], [1, "rgb(0,114,178)"]]
 
 
@@ -59,7 +61,7 @@ def range_precision(
     places = _places(rows)
     text = title or _title(name, rows)
     data = [*_plateaus(fmt, others, rows[chosen]), *_clouds(rows, places), *_bands(rows, places, fmt)]
-    entries = [(style.BLUE, "■", "kept"), (style.VERMILION, "■", "lost"), (style.GREY, "■", "the chosen tensor")]
+    entries = [*_SHADES, (style.GREY, "■", "the chosen tensor")]
     entries += [(style.GREY, "╍", "another format")] if others else []
     return style.apply_style(
         style.figure([*data, *_texts(rows, places)], _layout(rows, places, chosen, _top_bits(fmt, others))),
@@ -217,7 +219,7 @@ def _layout(rows: Sequence[TensorRow], places: list[int], chosen: int, top: floa
         "xref": "x domain",
         "yref": "y2",
         "x0": 0,
-        "x1": 1,
+        "x1": 0.995,  # beside it the numbers of the row begin
         "y0": places[chosen] - 0.5,
         "y1": places[chosen] + 0.5,
         "line": {"width": 1.4, "color": style.GREY},

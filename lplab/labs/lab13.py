@@ -61,8 +61,8 @@ def survivors(state: ScaleState) -> np.ndarray:
 def _what_blocks_buy(state: ScaleState) -> str:
     whole = state.changed(shared=WHOLE, scale=FLOAT32)
     return (
-        f"A value takes {number(state.bits)} bits instead of {number(round(whole.bits, 2))}, so the scales cost a quarter of a bit. "
-        f"Signal to noise rises from {_decibels(whole)}, with one float32 scale for the whole tensor, to {_decibels(state)}. "
+        f"With one float32 scale for the whole tensor it was {_decibels(whole)}. Now a value takes {number(state.bits)} bits "
+        f"instead of {number(round(whole.bits, 2))}, so the scales cost a quarter of a bit. "
         f"{percent(zeroed(state))} becomes zero instead of {percent(zeroed(whole))}. "
         "An outlier still makes its own block zero, but no other one."
     )
@@ -93,9 +93,9 @@ def _down_or_up(state: ScaleState) -> str:
     down = state.changed(scale=DOWN)
     clipped = [percent(float(scales.result(each).clipped.mean())) for each in (down, state)]
     return (
-        f"{_what_blocks_buy(down)} Rounded down, the scale clips {clipped[0]} of the numbers; rounded up it clips {clipped[1]}, "
-        f"but {percent(zeroed(state))} becomes zero, and signal to noise is {_decibels(state)}. For this gradient the two "
-        "are nearly equal."
+        f"For this gradient the two are nearly equal, {_decibels(down)} rounded down and {_decibels(state)} rounded up. "
+        f"Rounded down, the scale clips {clipped[0]} of the numbers. Rounded up it clips {clipped[1]}, but "
+        f"{percent(zeroed(state))} becomes zero. {_what_blocks_buy(down)}"
     )
 
 
@@ -123,7 +123,7 @@ QUESTIONS = (
     ),
     GuidedQuestion(
         "Press *MXFP4* and choose the gradient again: 32 neighbours share a power of two, rounded down. Then "
-        "choose *E8M0 up* for the scale, rounded up. Does it keep more of the signal?",
+        "choose *E8M0 up* for the scale, rounded up. Does it keep more of the signal than rounded down?",
         GRADIENT_MXFP4 | {"scale": UP},
         _down_or_up,
         _down_or_up_is_true,

@@ -228,7 +228,7 @@ def _switch(state: IngredientState) -> str:
     before = _gap(state.changed(switch=False))
     return (
         f"The gap falls from {bits_text(before)} to {bits_text(_gap(state))} bits, so {100 * _gap(state) / before:.0f} % of it stays. Look at the last 18 steps of "
-        "the curve. The weights soon get used to being read in 16 bits, sooner than it looks, as each point is a mean of ten steps. NVIDIA gets from 1.5 % to 0.5 % in this way."
+        "the curve. The weights soon fit a forward pass in 16 bits, sooner than it looks, as each point is a mean of ten steps. NVIDIA gets from 1.5 % to 0.5 % in this way."
     )
 
 
@@ -271,7 +271,7 @@ QUESTIONS = (
         guess="%",
     ),
     GuidedQuestion(
-        "Press *NVFP4 (2025)*. How many times as fast as in BF16 is a step on a B200? And on an H100, a chip of 2022?",
+        "Press *NVFP4 (2025)*. How many times as fast as in BF16 is a step on a B200? Then choose the H100, a chip of 2022.",
         {**board.PRESETS["NVFP4 (2025)"], "chip": "h100"},
         _chips,
         lambda state: board.speed(state) < board.speed(state.changed(chip="b200")),

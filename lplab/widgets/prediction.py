@@ -37,6 +37,8 @@ class GuessOutcome:
         'You said: half of them. It is: almost all.'
         >>> GuessOutcome(12.0, 6.0, "%").sentence()
         'You said 12 %. It is 6 %: you were 2 times too high.'
+        >>> GuessOutcome(65536.0, 4096.0).sentence()
+        'You said 65,536. It is 4,096: you were 16 times too high.'
         """
         if isinstance(self.guess, str) or isinstance(self.truth, str):
             return f"You said: {self.guess}. " + ("So it is." if self.is_right else f"It is: {self.truth}.")
@@ -56,11 +58,9 @@ class GuessOutcome:
 
 
 def _short(value: float) -> str:
-    return (
-        format_value(float(f"{value:.3g}"))
-        if 0.001 <= abs(value) < 1e6 and value != int(value)
-        else format_value(value)
-    )
+    if not 0.001 <= abs(value) < 1e6:
+        return format_value(value)
+    return f"{value:,.0f}".replace("-", "−") if value == int(value) else format_value(float(f"{value:.3g}"))
 
 
 class Prediction(ipywidgets.VBox):

@@ -27,7 +27,7 @@ def test_the_strokes_are_the_values_and_the_table_has_every_number():
     assert held.x[3:5].tolist() == [np.log2(0.75), 6] and lost.line.color != held.line.color
     assert (2.0**chosen.x).tolist() == [1, 2, 4, 8, 16, 32, 64] and chosen.marker.line.color == style.BLUE
     assert len(others.x) == sum(len(grid.values) for grid in GRADIENT_GRIDS.values()) - 7
-    assert table.text[:3].tolist() == ["zeroed<br>%", "bias<br>%", "error<br>%"] and len(table.text) == 3 * 7
+    assert table.text[:3].tolist() == ["to 0<br>%", "bias<br>%", "error<br>%"] and len(table.text) == 3 * 7
     assert not any("%" in text for text in table.text[3:]), "the unit stands in the heads"
     assert "<b>−41</b>" in table.text and "% zeroed, bias " in fig.layout.meta["alt"]
     assert fig.layout.meta["title"] == "So it is" and "FP4 radix 4, odd: " in fig.layout.meta["alt"]

@@ -29,7 +29,7 @@ QUESTIONS = (
         zeroed,
         unit="%",
         limits=(0, 100),
-        because="From 1 to 64 it is six octaves. Of 100 gradients of a layer 99 spread over eight and more, and the largest ones of the layers lie up to five and a half octaves apart.",
+        because="From 1 to 64 it is six octaves. But 99 of 100 gradients of one layer spread over eight octaves or more, and the largest gradients of two layers lie up to five and a half octaves apart.",
     ),
 )
 EXERCISES = (RADIX4, TWO_PHASE, THRESHOLD, GRAD_SCALE)

@@ -23,7 +23,7 @@ def left_with_a_wide_forward_pass() -> float:
 QUESTIONS = (
     Question(
         "14.a",
-        "Only the forward pass goes back to BF16. How many percent of the gap are left?",
+        "Only the forward pass is in BF16 (16 bits). How many percent of the gap are left?",
         left_with_a_wide_forward_pass,
         unit="%",
         limits=(-100, 200),

@@ -12,6 +12,7 @@ import numpy as np
 from lplab import datasets, figures
 from lplab import formats as F
 from lplab.figures.panel import panel
+from lplab.figures.plane import ROWS_LEGEND
 from lplab.figures.precision import TensorRow, tensor_row
 from lplab.number_text import decibels, number, percent, raised
 from lplab.widgets.explorer_base import Explorer
@@ -254,7 +255,10 @@ class PlaneExplorer(Explorer):
 
     def _panels(self, state: PlaneState) -> dict[str, Any]:
         whole = figure(state)
-        return {"tensors": panel(whole, "y2", height=400), "precision": panel(whole, "y", height=300)}
+        return {
+            "tensors": panel(whole, "y2", height=400, subtitle=ROWS_LEGEND),
+            "precision": panel(whole, "y", height=300),
+        }
 
     def _summary(self, state: PlaneState) -> str:
         return summary(state)

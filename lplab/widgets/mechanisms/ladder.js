@@ -44,7 +44,7 @@ export default mechanism({
     });
     const trail = add(svg, "g");
     const stem = add(svg, "path", { class: "orange-line dashed", "stroke-width": 1.5 });
-    const jumps = add(svg, "path", { class: "blue-line", "stroke-width": 2.5 });
+    const jumps = ["blue-line", "orange-line"].map((kind) => add(svg, "path", { class: kind, "stroke-width": 2.5 }));
     const dots = add(svg, "g");
     let label;
     stage.handle({
@@ -65,9 +65,11 @@ export default mechanism({
       set(label.parentElement, { transform: `translate(${clamp(at, 40, width - 40) - at})` });
       set(stem, { d: `M${at},34V${FOOT}` });
       const [even, odd] = [now.even, now.odd].map((value) => x(Math.log2(value)));
-      set(jumps, { d: `M${at},${EVEN}H${even}M${at},${ODD}H${odd}` });
       dots.replaceChildren();
-      for (const [to, height] of [[even, EVEN], [odd, ODD]]) add(dots, "circle", { class: "blue-fill", cx: to, cy: height, r: 8, stroke: "var(--lp-ground)", "stroke-width": 2 });
+      [[even, EVEN], [odd, ODD]].forEach(([to, height], k) => {
+        set(jumps[k], { d: `M${at},${height}H${to}` });
+        set(mark(dots, LEGEND[k][0], to, height, 8 - k), { stroke: "var(--lp-ground)", "stroke-width": 2 });
+      });
       now.errors.forEach((error, k) => mark(dots, LEGEND[k][0], at, y(error), 6));
       trail.replaceChildren();
       for (const each of tried) {
@@ -81,7 +83,7 @@ export default mechanism({
     const product = errors[0] * errors[1];
     const opposite = product < 0 ? "The two errors <b>partly cancel</b>" : product ? "Here both are off in the same direction" : "One of them is exact";
     const all = tried.length < 24 ? "" : ` Over all sizes, one phase is off by ${percent(average.one)} on average, and the mean by <b>${percent(average.both)}</b>.`;
-    return `The even phase rounds ${short(size, 3)} to <b class="blue">${even}</b> (${signed(errors[0])}), and the odd phase to <b>${odd}</b> (${signed(errors[1])}). ` +
+    return `The even phase rounds ${short(size, 3)} to <b class="blue">${even}</b> (${signed(errors[0])}), and the odd phase to <b class="orange">${odd}</b> (${signed(errors[1])}). ` +
       `${opposite}, and their mean is ${short(mean, 3)} (<b class="green">${signed(errors[2])}</b>).${all}`;
   },
 });

@@ -105,8 +105,8 @@ export default mechanism({
     const gone = rows.filter(({ zero, saturated }) => zero + saturated > 0.01).map(({ name, zero, saturated }) => `${percent(zero + saturated)} of the ${name}`);
     const what = gone.length ? `It loses <b>${gone.join(" and ")}</b>.` : FIT;
     const head = windows.length > 1 ? `The gradient has a window of its own, 1-${exponent}-${7 - exponent}.` : `1-${exponent}-${7 - exponent}:`;
-    const start = windows.length > 1 ? `${head} It reaches over` : `With ${exponent} exponent bits the window reaches over`;
-    return `${start} <b class="blue">${Math.round(high - low)} octaves</b>, and with ${7 - exponent} mantissa bits rounding is off by at most <b class="blue">${percent(error)}</b>. ` +
+    const start = windows.length > 1 ? `${head} Its numbers reach over` : `With ${exponent} exponent bits the numbers reach over`;
+    return `${start} <b class="blue">${Math.round(high - low - 1)} octaves</b>, and with ${7 - exponent} mantissa bits rounding is off by at most <b class="blue">${percent(error)}</b>. ` +
       (windows.length > 1 ? (gone.length ? `Both windows together lose <b>${gone.join(" and ")}</b>.` : FIT) : what);
   },
 

@@ -41,14 +41,14 @@ export default mechanism({
       point: ({ chunk }) => [at(chunk), 18],
       drag: (x) => at.inverse(x),
       set: (chunk) => moved(stage, chunk),
-      shape: (g) => (label = pill(add(g, "g"), 104)),
+      shape: (g) => (label = pill(add(g, "g"), 112)),
       page: 8,
       surface: (x, y) => y < ONES + HIGH + 4,
     });
     return (now, state) => {
       const { chunk, added, part, total, end } = now;
       label.textContent = chunk === 1 ? "no chunks" : `chunk ${chunk}`;
-      set(label.parentElement, { transform: `translate(${clamp(at(chunk), 56, width - 56) - at(chunk)})` });
+      set(label.parentElement, { transform: `translate(${clamp(at(chunk), 60, width - 60) - at(chunk)})` });
       ones.forEach((one, k) => {
         one.classList.toggle("done", k < added);
         one.classList.toggle("next", k === added && !end && (chunk === 1 || !now.inTotal));
@@ -71,7 +71,7 @@ export default mechanism({
     if (end) {
       const tried = Object.keys(state.tried).length;
       const lost = total === added ? "<b>Nothing is lost.</b>" : `<b>${added - total} are lost.</b>`;
-      const more = tried < 3 ? " Make the <b class=\"orange\">chunk</b> longer, and see what the total becomes." : "";
+      const more = tried < 3 ? " Change the length of the <b class=\"orange\">chunk</b>, and see what the total becomes." : "";
       return `All ${added} ones are added${chunk === 1 ? ", one by one" : ` in chunks of ${chunk}`}, and the total is ` +
         `<b class="blue">${total}</b>. ${lost}${more}`;
     }
@@ -144,7 +144,7 @@ function drawTried(g, at, width, tried, { chunk, end }) {
   const y = scale([0, count], [TRIED + 52, TRIED + 6]);
   add(g, "path", { class: "axis", d: `M${at(0)},${y(0)}H${at(count)}` });
   add(g, "path", { class: "green-line dashed", d: `M${at(0)},${y(count)}H${at(count)}` });
-  add(g, "text", { class: "lp-small", x: at(0), y: TRIED - 2 }, "final totals of the chunks that you have tried");
+  add(g, "text", { class: "lp-small", x: at(0), y: TRIED - 2 }, "final totals of the chunks you tried");
   for (const [length, total] of Object.entries(tried)) {
     const own = end && Number(length) === chunk;
     add(g, "circle", { class: own ? "orange-fill" : "blue-fill", cx: at(length), cy: y(total), r: own ? 6 : 3.5 });

@@ -1,6 +1,6 @@
 // Lab 13: x, w and g in blocks that are turned. In a sum, few pairs of scales meet only if blocks lie along the axis of the sum.
 
-const [TOP, PICK] = [36, 266];
+const [TOP, PICK] = [48, 278];
 const GAP = 16;
 
 export default mechanism({
@@ -17,7 +17,7 @@ export default mechanism({
     return { place, factors, axes, at, summed, terms, pairs: many, legal: many === terms.length / data.block };
   },
 
-  height: () => 300,
+  height: () => 312,
 
   draw(stage) {
     const { svg, width, data } = stage;
@@ -29,8 +29,10 @@ export default mechanism({
       const g = add(svg, "g", { transform: `translate(${left},${TOP})` });
       left += columns[k] * cell + GAP;
       const [rows, across] = data.matrices[name];
-      add(g, "text", { class: "lp-strong", x: 0, y: -20 }, name);
-      add(g, "text", { class: "lp-small", x: 0, y: -6 }, `${rows} × ${across}`);
+      const narrow = cell < 14; // then the names of the axes have a line each
+      add(g, "text", { class: "lp-strong", x: 0, y: narrow ? -34 : -20 }, name);
+      const sizes = narrow ? [`${rows} ×`, across] : [`${rows} × ${across}`];
+      sizes.forEach((size, line) => add(g, "text", { class: "lp-small", x: 0, y: -6 - 14 * (sizes.length - 1 - line) }, size));
       const cells = Array.from({ length: data.sizes[rows] }, (_, row) =>
         Array.from({ length: columns[k] }, (__, column) => add(g, "rect", { x: column * cell, y: row * cell, width: cell, height: cell })));
       return { g, cells, borders: add(g, "path", { class: "blue-line", "stroke-width": 2 }), marks: add(g, "path", { class: "orange-line", "stroke-width": 2.5 }) };

@@ -38,7 +38,7 @@ export default mechanism({
     add(svg, "text", { class: "lp-small", x: 2, y: DIAL.y + 32 }, "it now turns");
     const pairs = [50, 67].map((below) => add(svg, "text", { class: "lp-small", x: 2, y: DIAL.y + below }));
     const size = add(svg, "text", { class: "lp-strong", x: 2, y: DIAL.y + 94 });
-    add(svg, "text", { class: "lp-strong", x: left, y: 13 }, "turned, then rounded");
+    add(svg, "text", { class: "lp-strong", x: Math.min(left, width - 162), y: 13 }, "turned, then rounded");
     add(svg, "text", { class: "lp-strong", x: left, y: HIGH - 6 }, "turned back");
     const ruler = add(svg, "g");
     const bars = data.numbers.map((_, k) => ({ turned: pair(svg, x(k + 0.5), wide), back: pair(svg, x(k + 0.5), wide), text: add(svg, "text", { class: "lp-small lp-middle", x: x(k + 0.5), y: FOOT + 16 }) }));

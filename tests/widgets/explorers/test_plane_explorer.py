@@ -69,6 +69,13 @@ def test_no_gradient_saturates_at_one_loss_scale_and_twice_as_much_would():
     assert largest * 2.0**shift <= 57344 < largest * 2.0 ** (shift + 1)
 
 
+def test_the_legend_of_the_rows_names_what_the_rows_show(explorer):
+    explorer.reset()
+    rows = explorer._panels(explorer.position)["tensors"].layout.meta["subtitle"]
+    assert "the window" in rows and "another format" not in rows, "grey is the window, and no other format is drawn"
+    assert "another format" in explorer.figure.layout.meta["subtitle"]
+
+
 def test_another_format_brings_its_bias_and_another_network_its_tensors(explorer):
     explorer.reset()
     explorer.set(bias=24)
