@@ -106,10 +106,10 @@ def _stems(total: np.ndarray, boosted: np.ndarray, sent: np.ndarray) -> list[dic
     ):
         at = np.flatnonzero(shown).astype(np.float64)
         x, y = traces.segments(at, at), traces.segments(low[shown], high[shown])
-        if colour == style.PINK:  # a mark at |H|, as a stroke that leads down would not be seen on the stem of |G|
+        if colour == style.PINK:  # where |H| is smaller, only a mark, as a stroke would hide the stem of |G|
             gap = np.full(at.size, np.nan)
             x = np.column_stack([at, at, at - _MARK, at + _MARK, gap]).ravel()  # in one stroke: half the paths to draw
-            y = np.column_stack([low, high, high, high, gap]).ravel()
+            y = np.column_stack([np.minimum(low, high), high, high, high, gap]).ravel()
         x, y = (_placed(each) for each in (x, y))
         result.append(traces.line(name, x, y, traces.stroke(colour, width, simplify=False)))
     return result

@@ -122,7 +122,10 @@ def bucket_times(sizes: Any, library: Any, yours: Any, *, backward_seconds: floa
         x, 1e3 * yours, agree, ring, cross, "{name}: %{y:.4g} ms", names=(SAME, "yours, another")
     )
     return style.apply_style(
-        style.figure([alone, line, same, another], {"xaxis": _sizes(ends), "yaxis": axes.axis(0, top, "milliseconds")}),
+        style.figure(
+            [alone, line, same, another],
+            {"xaxis": _sizes(ends), "yaxis": axes.axis(0, top, "milliseconds until all is sent")},
+        ),
         alt=f"Time until all gradients are sent against the size of a bucket. {title}. The backward pass alone takes "
         f"{milliseconds(backward_seconds)}.",
         title=title,

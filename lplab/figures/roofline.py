@@ -16,6 +16,9 @@ from lplab.hardware.units import format_si
 
 SPAN = (1.0, 20_000.0)  # operations per byte of the whole figure
 MIN_SPACING = 0.16  # decades between two roofs from which on both have room for a name
+# Decades below the highest roof: a common network, or one with the depthwise products of an array, which use few of its
+# cells. There are two axes and not one for each network, so that nothing jumps while a control moves.
+DEPTHS = (3.4, 4.7)
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,9 @@ def roofline(
     entries = [entry(squares, "products and ⊞ step, modelled")]
     entries += [entry(trace) for trace, there in ((theirs, published), (ours, measured)) if there]
     return style.apply_style(
-        style.figure(data, _layout(max(r.ops_per_second for r in roofs))),
+        style.figure(
+            data, _layout(max(r.ops_per_second for r in roofs), min(_rates(products, whole, published, measured)))
+        ),
         alt=_alt(roof, products, whole, published, measured) + f" {text}.",
         title=text,
         subtitle=legend(*entries),
@@ -159,9 +164,16 @@ def _alt(
     )
 
 
-def _layout(best: float) -> dict[str, Any]:
-    """From below the depthwise products of an array, which use few of its cells, to a little above the highest roof."""
-    low, high = (np.log10(best) + np.array([-4.7, 0.35])).tolist()
+def _rates(products: Products, whole: RooflinePoint, *marks: Sequence[RooflinePoint]) -> list[float]:
+    """Operations a second of everything that is drawn under the roofs."""
+    rates = [mark.ops_per_second if mark.low is None else mark.low for each in marks for mark in each]
+    return [*products.ops_per_second.tolist(), whole.ops_per_second, *rates]
+
+
+def _layout(best: float, least: float) -> dict[str, Any]:
+    """From below the slowest product to a little above the highest roof, on the first axis that has room for it."""
+    depth = DEPTHS[0] if np.log10(best / least) < DEPTHS[0] - 0.1 else DEPTHS[1]
+    low, high = (np.log10(best) + np.array([-depth, 0.35])).tolist()
     ticks = axes.decade_ticks(low, high, lambda rate: format_si(rate, "", 1))
     ticks |= {"tickvals": 10.0 ** ticks["tickvals"]}
     left, right = (float(np.log10(end)) for end in SPAN)

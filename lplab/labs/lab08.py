@@ -291,7 +291,7 @@ def _star_is_true(state: Any) -> bool:
 QUESTIONS = (
     GuidedQuestion(
         "This is the step of your guess: 64 devices and a link of 10 Gb/s. The backward pass hides a part of "
-        "the transfers. For how many milliseconds do all devices wait?",
+        "the transfers. For how many milliseconds do computing and sending go on at once?",
         position={},
         answer=_waits,
         true=_waits_is_true,

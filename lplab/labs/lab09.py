@@ -217,7 +217,7 @@ QUESTIONS = (
     ),
     GuidedQuestion(
         "Choose the layer *convolution*. Move *bin* to 50, and then to 500. How long is the residual with "
-        "bins of 500, in gradients?",
+        "bins of 500 on average, in gradients?",
         {"layer": "convolution", "bin": 500},
         _longer_bins,
         lambda state: share(state) < share(state.changed(bin=50)) and held(state) > held(state.changed(bin=50)),

@@ -57,10 +57,11 @@ def test_no_trace_comes_or_goes_with_what_is_sent():
     assert np.isnan(none.data[-2].x).all() and np.isnan(none.data[1].x).all()
 
 
-def test_a_mark_shows_h_also_where_it_is_below_g():
-    fig = figures.adacomp_bins([1.0], [-0.5], [False], [0.5], 1.0, bin=1)  # G = 0.5, H = 0
-    mark = fig.data[2]
-    assert mark.x[:4].tolist() == [0.0, 0.0, -0.35, 0.35] and mark.y[:4].tolist() == [0.5, 0.0, 0.0, 0.0]
+def test_a_mark_shows_h_also_where_it_is_below_g_and_hides_nothing_of_g():
+    fig = figures.adacomp_bins([1.0], [-0.4], [False], [0.6], 1.0, bin=1)  # G = 0.6, H = 0.2
+    stem, mark = fig.data[0], fig.data[2]
+    assert mark.x[:4].tolist() == [0.0, 0.0, -0.35, 0.35] and mark.y[:4] == pytest.approx([0.2] * 4)
+    assert stem.y[:2] == pytest.approx([0.0, 0.6])
 
 
 def test_the_axis_has_room_for_other_steps():

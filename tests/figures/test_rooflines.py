@@ -7,7 +7,7 @@ import pytest
 
 from lplab import figures
 from lplab.figures import lazy_figure, style
-from lplab.figures.roofline import Products, Roof, RooflinePoint
+from lplab.figures.roofline import DEPTHS, Products, Roof, RooflinePoint
 from lplab.figures.time_parts import by_layer
 from lplab.hardware import compute
 
@@ -30,6 +30,12 @@ def test_the_roof_has_its_corner_at_the_ridge():
     assert np.nanmax(other.y) == 2e15 and other.line.dash == "dot"
     chosen = figures.roofline([WIDE, NARROW], THREE, STEP, chosen=1)
     assert max(trace(chosen, "roof").y) == 2e15 and "5 %" in chosen.layout.meta["title"]
+
+
+def test_the_axis_is_longer_where_a_product_is_slow():
+    slow = Products(["depthwise"], np.array([10.0]), np.array([1e11]), np.array([1.0]))
+    lows = [figures.roofline([WIDE], each, STEP).layout.yaxis.range[0] for each in (THREE, slow)]
+    assert lows == pytest.approx([15 - DEPTHS[0], 15 - DEPTHS[1]]) and lows[0] < np.log10(2e12) and lows[1] < 11
 
 
 def test_products_that_fall_together_are_one_square_as_large_as_their_time():

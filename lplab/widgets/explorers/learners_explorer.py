@@ -146,11 +146,13 @@ class LearnersExplorer(Explorer):
         sent = ", ".join(f"{name} {count}" for name, count in runs.items())
         last = state.run("scalecom").cosine[-1]
         distance = f"Residuals at the last step: distance {last:.2f}" if state.learners > 1 else "One learner"
-        key = whole.layout.annotations[0].text
+        key, gap = whole.layout.annotations[0].text, " " * 4
+        own, independent, leader, dense = whole.layout.meta["subtitle"].split(gap)
+        shares, sizes = gap.join((own, independent, leader)), gap.join((own, leader, dense))
         return {
-            "shares": panel(whole, "y", height=340),
-            "bytes": panel(whole, "y2", height=340, title=f"A learner sends, in a step: {sent}"),
-            "distance": panel(whole, "y3", height=340, title=distance, subtitle=key.replace("<br>", "    ")),
+            "shares": panel(whole, "y", height=340, subtitle=shares),
+            "bytes": panel(whole, "y2", height=340, title=f"A learner sends, in a step: {sent}", subtitle=sizes),
+            "distance": panel(whole, "y3", height=340, title=distance, subtitle=key.replace("<br>", gap)),
         }
 
     def _summary(self, state: LearnersState) -> str:

@@ -219,8 +219,11 @@ class LiveFigure(go.FigureWidget):
 
     def _catch_up(self, _widget: Any, content: Any, _buffers: Any) -> None:
         """The browser side has started: send it the earlier changes, which it cannot have received."""
+        if content != {"begun": True}:
+            return
+        self.send_state("_heading")  # a title that was covered meanwhile
         touched = self._touched.copy()  # another thread may be drawing
-        if content != {"begun": True} or not touched:
+        if not touched:
             return
         traces = sorted({trace for trace, _ in touched if trace is not None})
         restyle = {

@@ -77,13 +77,13 @@ export default mechanism({
     }
     if (beat === 1) {
       const where = total.flatMap((value, place) => (Math.abs(value) === largest ? [place + 1] : []));
-      return `The largest |G| of the bin is <b>${short(largest)}</b>, in element ${list(where)}. It is the threshold of this bin, above and below 0.`;
+      return `The largest |G| of the bin is <b>${short(largest)}</b>, in ${where.length > 1 ? "elements" : "element"} ${list(where)}. It is the threshold of this bin, above and below 0.`;
     }
     if (beat === 2) {
       const how = `The gradient is added once more: H = G + g. An element passes if |H| reaches the threshold. For ${own}, H is ${add(total[k], gradient[k])} = <b>${short(boosted[k])}</b>`;
       if (sent[k]) return `${how}, and it passes${Math.abs(total[k]) < largest ? " although its G is smaller, because it is <b>growing</b>" : ""}.`;
       if (total[k] === 0) return `${how}. But its G is 0, so it has nothing to send.`;
-      return `${how}. ${gradient[k] * total[k] < 0 ? "Its gradient points against G: it is <b>on its way down</b>, and waits" : "It does not reach the threshold, and waits"}.`;
+      return `${how}. ${gradient[k] * total[k] < 0 ? "Its gradient points against G: what it owes <b>shrinks by itself</b>, and it waits" : "It does not reach the threshold, and waits"}.`;
     }
     const rest = `For ${own}, ${sent[k] ? add(total[k], -sent[k]) : `${short(total[k])} − 0`} = <b>${short(after[k])}</b> stays as the new residual.`;
     if (!passing.length) return `No element passes, so <b>the bin sends nothing</b>. ${rest} It is added to the next gradient.`;

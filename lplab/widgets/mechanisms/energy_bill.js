@@ -10,7 +10,7 @@ const PARTS = [
 ];
 
 export default mechanism({
-  start: () => ({ hours: 24, chips: 8, place: 6, building: "efficient" }),
+  start: () => ({ hours: 24, chips: 12, place: 6, building: "efficient" }),
 
   look(data, { hours, chips, place, building }) {
     const pue = data.pues[building];
@@ -32,10 +32,12 @@ export default mechanism({
     const y = scale([0, most], [BOTTOM, TOP]);
     const high = scale([0, (((most * data.hours) / 1000) * dirtiest) / 1000], [BOTTOM, TOP]);
     const grid = scale([0, dirtiest], [LEFT, width - 62]);
+    const tight = width < 400; // the words need two lines
     PARTS.forEach(([, kind, text], k) => {
-      const at = 2 + [0, 0.25, 0.585, 0.79][k] * Math.min(width, 480);
-      add(svg, "rect", { class: kind, x: at, y: 2, width: 11, height: 11 });
-      add(svg, "text", { class: "lp-small", x: at + 15, y: 12 }, text);
+      const at = 2 + (tight ? 0.4 * (k % 2) * width : [0, 0.25, 0.585, 0.79][k] * Math.min(width, 480));
+      const y = tight && k > 1 ? 18 : 2;
+      add(svg, "rect", { class: kind, x: at, y, width: 11, height: 11 });
+      add(svg, "text", { class: "lp-small", x: at + 15, y: y + 10 }, text);
     });
     for (const kilowatts of [0, 2, 4, 6]) {
       add(svg, "path", { class: "grid", d: `M${LEFT},${y(1000 * kilowatts)}H${width - RIGHT}` });
@@ -50,7 +52,7 @@ export default mechanism({
     for (const [, grams] of data.places) add(svg, "path", { class: "tick", d: `M${grid(grams)},${GRID - 6}v12` });
     for (const [k, end] of [[0, "start"], [data.places.length - 1, "end"]]) {
       const [name, grams] = data.places[k];
-      add(svg, "text", { class: "lp-small", x: end === "end" ? grid(grams) + 22 : LEFT - 10, y: GRID + 32, "text-anchor": end }, `${name}: ${grams} g a kWh`);
+      add(svg, "text", { class: "lp-small", x: end === "end" ? grid(grams) + 22 : LEFT - 10, y: GRID + 32, "text-anchor": end }, `${name}: ${grams} g${tight ? "" : " a kWh"}`);
     }
     const label = {};
     const handle = (name, pixels, options) => stage.handle({ name, shape: (g) => (label[name] = pill(add(g, "g"), pixels, options.upright)), ...options });
@@ -64,12 +66,12 @@ export default mechanism({
       page: 6,
       surface: (px, py) => Math.abs(py - BOTTOM - 20) < 18 && px < width - RIGHT + 20,
     });
-    handle("chips", 84, {
+    handle("chips", 94, {
       upright: true,
       range: () => [1, data.chips],
       value: (now, { chips }) => chips,
       text: ({ kwh }, { chips }) => `${chips} chips, ${short(kwh, 3)} kilowatt hours`,
-      point: ({ watts, pue }) => [LEFT + 44, y(total(watts))],
+      point: ({ watts, pue }) => [LEFT + 49, y(total(watts))],
       drag: (px, py, { watts }, { chips }) => y.inverse(py) / (total(watts) / chips),
       set: (chips) => ({ chips }),
       page: 4,

@@ -20,15 +20,19 @@ export default mechanism({
     const { svg, width, data } = stage;
     const [cx, cy] = [width / 2, HEIGHT / 2];
     const outer = [Math.min(width / 2 - 44, 290), cy - BOX / 2 - 16];
-    const inner = [outer[0] - 64, outer[1] - 46];
+    const inner = [outer[0] - 64, outer[1] - 52];
+    const tight = inner[0] < 80; // words would not fit into the ring, and stand in the upper corners
     const at = (radii, turns) => {
       const angle = 2 * Math.PI * (turns - 0.25); // device 0 stands at the top, the others follow clockwise
       return [cx + radii[0] * Math.cos(angle), cy + radii[1] * Math.sin(angle)];
     };
     add(svg, "ellipse", { class: "axis dashed", cx, cy, rx: inner[0], ry: inner[1] });
-    add(svg, "text", { class: "lp-small lp-middle", x: cx, y: cy - 20 }, "sent by each:");
-    const counter = add(svg, "text", { class: "lp-strong lp-middle", x: cx, y: cy });
-    const phase = [22, 37].map((y) => add(svg, "text", { class: "lp-small lp-middle", x: cx, y: cy + y }));
+    const [left, right] = tight ? [{ x: 2 }, { x: width - 2 }] : [{ x: cx }, { x: cx }];
+    const [start, end] = tight ? ["", "lp-end"] : ["lp-middle", "lp-middle"];
+    const heights = tight ? [14, 32, 14, 30] : [cy - 20, cy, cy + 22, cy + 37];
+    add(svg, "text", { class: `lp-small ${start}`, ...left, y: heights[0] }, "sent by each:");
+    const counter = add(svg, "text", { class: `lp-strong ${start}`, ...left, y: heights[1] });
+    const phase = heights.slice(2).map((y) => add(svg, "text", { class: `lp-small ${end}`, ...right, y }));
     const places = add(svg, "g");
     let boxes = [];
     let walkers = [];

@@ -112,3 +112,12 @@ def test_copying_shows_the_code_and_one_learner_is_said():
 def test_combinations_that_were_not_recorded_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
         LearnersExplorer(**wrong)
+
+
+def test_the_key_of_a_panel_names_what_is_drawn_in_it():
+    shown = LearnersExplorer()
+    shown.take_apart()
+    words = {name: shown.figures[name].layout.meta["subtitle"] for name in ("shares", "bytes")}
+    assert "dense" not in words["shares"] and "if independent" in words["shares"]
+    assert "dense" in words["bytes"] and "if independent" not in words["bytes"]
+    assert all("own top-k" in text and "ScaleCom" in text for text in words.values())

@@ -195,6 +195,14 @@ def test_a_page_that_begins_late_is_told_what_changed_before(figure):
     assert again["layout_data"]["yaxis"]["title"] == {"text": "size"}
 
 
+def test_a_page_that_begins_late_gets_a_title_that_was_covered_before(monkeypatch):
+    live, sent = LiveFigure(figures.error_curve("e4m3fn", octaves=(-12, 10))), []
+    live.cover_title("What is shown")
+    monkeypatch.setattr(live, "_send", lambda message, buffers=None: sent.append(message))
+    live._handle_custom_msg({"begun": True}, [])
+    assert [message["state"]["_heading"]["title"] for message in sent] == ["What is shown"]
+
+
 def test_titles_of_the_page_are_not_in_the_plot():
     """Neither in what a page gets at first, nor in a later change, nor once more; a picture has them."""
     parts = [figures.error_curve(name, octaves=(-12, 10)) for name in ("e4m3fn", "e5m2")]
