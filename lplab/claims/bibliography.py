@@ -117,11 +117,23 @@ PAPERS: dict[str, Paper] = {
         2021,
     ),
     "rapid_2021": Paper("S. Venkataramani et al.", "RaPiD", "ISCA 2021", 2021),
+    "gptq_2023": Paper(
+        "E. Frantar, S. Ashkboos, T. Hoefler, D. Alistarh",
+        "GPTQ: accurate post-training quantization for generative pre-trained transformers",
+        "ICLR 2023 (arXiv 2210.17323)",
+        2023,
+    ),
     "luq_2023": Paper(
         "B. Chmiel et al.",
         "Accurate neural training with 4-bit matrix multiplications at standard formats",
         "ICLR 2023",
         2023,
+    ),
+    "kivi_2024": Paper(
+        "Z. Liu et al.",
+        "KIVI: a tuning-free asymmetric 2bit quantization for KV cache",
+        "ICML 2024 (arXiv 2402.02750)",
+        2024,
     ),
     "deepseek_2024": Paper("DeepSeek-AI", "DeepSeek-V3 technical report", "arXiv 2412.19437, 2024", 2024),
     "tseng_2025": Paper("A. Tseng, T. Yu, Y. Park", "Training LLMs with MXFP4", "arXiv 2502.20586, 2025", 2025),
