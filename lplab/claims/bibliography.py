@@ -117,10 +117,22 @@ PAPERS: dict[str, Paper] = {
         2021,
     ),
     "rapid_2021": Paper("S. Venkataramani et al.", "RaPiD", "ISCA 2021", 2021),
+    "llm_int8_2022": Paper(
+        "T. Dettmers, M. Lewis, Y. Belkada, L. Zettlemoyer",
+        "LLM.int8(): 8-bit matrix multiplication for transformers at scale",
+        "NeurIPS 2022 (arXiv 2208.07339)",
+        2022,
+    ),
     "gptq_2023": Paper(
         "E. Frantar, S. Ashkboos, T. Hoefler, D. Alistarh",
         "GPTQ: accurate post-training quantization for generative pre-trained transformers",
         "ICLR 2023 (arXiv 2210.17323)",
+        2023,
+    ),
+    "smoothquant_2023": Paper(
+        "G. Xiao et al.",
+        "SmoothQuant: accurate and efficient post-training quantization for large language models",
+        "ICML 2023 (arXiv 2211.10438)",
         2023,
     ),
     "luq_2023": Paper(
@@ -129,6 +141,18 @@ PAPERS: dict[str, Paper] = {
         "ICLR 2023",
         2023,
     ),
+    "awq_2024": Paper(
+        "J. Lin et al.",
+        "AWQ: activation-aware weight quantization for on-device LLM compression and acceleration",
+        "MLSys 2024 (arXiv 2306.00978)",
+        2024,
+    ),
+    "quarot_2024": Paper(
+        "S. Ashkboos et al.",
+        "QuaRot: outlier-free 4-bit inference in rotated LLMs",
+        "NeurIPS 2024 (arXiv 2404.00456)",
+        2024,
+    ),
     "kivi_2024": Paper(
         "Z. Liu et al.",
         "KIVI: a tuning-free asymmetric 2bit quantization for KV cache",
@@ -136,6 +160,13 @@ PAPERS: dict[str, Paper] = {
         2024,
     ),
     "deepseek_2024": Paper("DeepSeek-AI", "DeepSeek-V3 technical report", "arXiv 2412.19437, 2024", 2024),
+    "kumar_2025": Paper("T. Kumar et al.", "Scaling laws for precision", "ICLR 2025 (arXiv 2411.04330)", 2025),
+    "paretoq_2025": Paper(
+        "Z. Liu et al.",
+        "ParetoQ: scaling laws in extremely low-bit LLM quantization",
+        "arXiv 2502.02631, 2025",
+        2025,
+    ),
     "tseng_2025": Paper("A. Tseng, T. Yu, Y. Park", "Training LLMs with MXFP4", "arXiv 2502.20586, 2025", 2025),
     "mishra_2025": Paper(
         "A. Mishra, D. Stosic, S. Layton",

@@ -30,7 +30,8 @@ claim = ClaimBuilder(
     "3, GPTQ 6.09 and 8.07 (read in the repository)",
     experiment="A Llama of two blocks, trained on characters in float32 for 1,250 steps. The weights of all linear "
     "layers but the last are rounded to integers with a scale and a zero for groups of 32 or 64, to nearest or by "
-    "GPTQ with 8,192 training characters. Compared seed by seed: the loss of 32,768 test characters above that of float32.",
+    "GPTQ with 8,192 training characters. Compared seed by seed: the loss of 32,768 test characters above that of "
+    "float32.",
     points=POINTS,
     seeds=SEEDS,
     budget_seconds=120,
