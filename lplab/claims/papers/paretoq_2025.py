@@ -1,7 +1,8 @@
 """Liu et al. 2025: below 3 bits a model must be trained again, above it rounding well is nearly enough.
 
 The abstract sees a transition between 2 and 3 bits: above it training compensates near the old weights, below it the
-model learns new ones. From this, and from EfficientQAT's tables, the criteria were written, before the first measurement.
+model learns new ones. From this, and from EfficientQAT's tables, the criteria were written, before the first
+measurement.
 """
 
 from __future__ import annotations

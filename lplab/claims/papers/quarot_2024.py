@@ -1,7 +1,8 @@
 """Ashkboos et al. 2024: with weights and activations of 4 bits a rotation does what smoothing cannot.
 
 QuaRot and SpinQuant report rounding to nearest, SmoothQuant and rotations at 4 bits for weights and activations:
-smoothed models are useless, rotated ones lose little. From this the criteria were written, before the first measurement.
+smoothed models are useless, rotated ones lose little. From this the criteria were written, before the first
+measurement.
 """
 
 from __future__ import annotations
