@@ -26,7 +26,7 @@ claim = ClaimBuilder(
     where="abstract and tables of perplexity; the authors' repository",
     statement="GPTQ rounds the weights of a language model to 3 or 4 bits with little loss and is still reasonable at "
     "2, where rounding to nearest loses much.",
-    published="perplexity of LLaMA-7B on WikiText-2, 5.68 in 16 bits: rounding to nearest 6.29 at 4 bits and 25.54 at "
+    published="perplexity, 5.68 in 16 bits: rounding to nearest 6.29 at 4 bits and 25.54 at "
     "3, GPTQ 6.09 and 8.07 (read in the repository)",
     experiment="A Llama of two blocks, trained on characters in float32 for 1,250 steps. The weights of all linear "
     "layers but the last are rounded to integers with a scale and a zero for groups of 32 or 64, to nearest or by "

@@ -43,7 +43,7 @@ claim = ClaimBuilder(
     where="section 3, tables 1 and 2",
     statement="With keys rounded along their channels and values along their tokens, a cache of 2 bits costs least; "
     "the other three ways cost much more.",
-    published="Llama-2-13B: error of attention scores 47.0 with a scale for each token and 9.60 with one for each "
+    published="error of attention scores 47.0 with a scale for each token and 9.60 with one for each "
     "channel; error of the values' sum 15 times smaller with a scale for each token (read)",
     experiment="A Llama of two blocks, trained on characters in float32 for 1,250 steps. Keys and values are rounded "
     "to 2 and 4 bits with a scale and a smallest value for each group of 32, along channels or tokens, all four ways, "
