@@ -46,7 +46,7 @@ claim = ClaimBuilder(
     f"that of float32. And again with a channel of {OUTLIER} times planted behind each norm.",
     points=POINTS,
     seeds=SEEDS,
-    budget_seconds=120,
+    budget_seconds=60,
     limits="Each way has its published grid, AWQ's does not force zero into the range. The error that AWQ minimizes is "
     "that of the layers which share an input, not of a whole block.",
 )

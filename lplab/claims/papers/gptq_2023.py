@@ -34,7 +34,7 @@ claim = ClaimBuilder(
     "float32.",
     points=POINTS,
     seeds=SEEDS,
-    budget_seconds=120,
+    budget_seconds=110,
     limits="A model of 116 thousand parameters, where 4 bits cost next to nothing by either way. Groups of 128 and "
     "more do not fit into rows of 64.",
 )

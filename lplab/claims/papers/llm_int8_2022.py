@@ -50,7 +50,7 @@ claim = ClaimBuilder(
     "loss of 32,768 test characters above that of float32.",
     points=POINTS,
     seeds=SEEDS,
-    budget_seconds=120,
+    budget_seconds=60,
     limits="Smoothing undoes exactly what was planted. Every linear layer is smoothed, the published code smooths "
     "those behind norms.",
 )

@@ -48,7 +48,7 @@ claim = ClaimBuilder(
     "neighbours. Compared seed by seed: the loss of 32,768 test characters above that of float32.",
     points=POINTS,
     seeds=SEEDS,
-    budget_seconds=120,
+    budget_seconds=60,
     limits="The transform runs before every layer, where QuaRot merges most of it into the weights. Keys and values "
     "stay in float32. An outlier channel spreads over 64 channels here, over 4,096 there.",
 )
