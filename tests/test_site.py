@@ -257,3 +257,27 @@ def test_an_arrow_past_a_row_goes_between_its_boxes(drawings):
 def test_what_cannot_be_drawn_is_said(drawings, text, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         drawings.as_svg(text)
+
+
+@pytest.fixture
+def build_site(recorded, monkeypatch):
+    monkeypatch.syspath_prepend(str(PROJECT / "docs/_ext"))
+    return importlib.import_module("build_site")
+
+
+def test_a_lab_opens_elsewhere_where_the_repository_is_named(build_site, monkeypatch, tmp_path):
+    name = build_site.LABS[1].name
+    monkeypatch.delenv("LPLAB_REPOSITORY", raising=False)
+    build_site.files_for_colab(tmp_path / "none")
+    assert build_site.open_elsewhere(name) == "" and not (tmp_path / "none").exists()
+    monkeypatch.setenv("LPLAB_REPOSITORY", "Ada/lplab")
+    monkeypatch.delenv("LPLAB_SITE", raising=False)
+    said = build_site.open_elsewhere(name)
+    assert f"https://colab.research.google.com/github/Ada/lplab/blob/colab/{name}" in said
+    assert f"mybinder.org/v2/gh/Ada/lplab/HEAD?urlpath=lab/tree/labs/{name}" in said and f'"../colab/{name}"' in said
+    build_site.files_for_colab(tmp_path / "colab")
+    assert sorted(path.name for path in (tmp_path / "colab").iterdir()) == [lab.name for lab in build_site.LABS]
+    book = json.loads((tmp_path / "colab" / name).read_text("utf-8"))
+    sources = ["".join(cell["source"]) for cell in book["cells"]]
+    assert '"lplab[colab] @ git+https://github.com/Ada/lplab"' in sources[1]
+    assert any("https://ada.github.io/lplab/docs/glossary.html#" in source for source in sources)

@@ -54,6 +54,7 @@ SECTIONS = {  # pages of the bar at the top: title, a sentence, and the pages be
         "docs/contributing docs/architecture docs/exercises cite"),
 }  # fmt: skip
 FINDINGS = ("wang_2018", "gupta_2015_updates", "sun_2020_radix4", "scalecom_2020_traffic", "hfp8_2019_distributed")
+COLAB = "colab"  # a folder of the site, and the branch of the repository into which its workflow puts that folder
 SECONDS = 1200  # that a cell may take: a recording is a minute of work, on a busy machine many minutes
 RUN_ALL = re.compile(r"^\*Choose Run → Run All Cells first(?:\. (.+)|[.:].*)\*$", re.MULTILINE)
 HEAD_ONLY = re.compile(
@@ -210,10 +211,32 @@ def without_recordings(cell: dict[str, Any], stem: str, folder: Path) -> None:
 
 
 def open_elsewhere(name: str) -> str:
-    """A sentence with the lab's address on Binder, where LPLAB_REPOSITORY ("owner/name" on GitHub) says which."""
+    """A sentence with the lab's addresses, where LPLAB_REPOSITORY ("owner/name" on GitHub) says which they are."""
     repository = os.environ.get("LPLAB_REPOSITORY")
-    address = f"https://mybinder.org/v2/gh/{repository}/HEAD?urlpath=lab/tree/labs/{name}"
-    return f" Or open it [on Binder]({address}), which takes some minutes." if repository else ""
+    if not repository:
+        return ""
+    binder = f"https://mybinder.org/v2/gh/{repository}/HEAD?urlpath=lab/tree/labs/{name}"
+    colab = f"https://colab.research.google.com/github/{repository}/blob/{COLAB}/{name}"
+    return (
+        f" Or open it [in Colab]({colab}), or [on Binder]({binder}), which takes some minutes, or "
+        f'<a href="../{COLAB}/{name}" download>download it</a> as one file for Colab.'
+    )
+
+
+def files_for_colab(folder: Path) -> None:
+    """Write each lab as one file for Colab, where LPLAB_REPOSITORY says from which repository it installs lplab.
+
+    The links of these files lead to the site, whose address LPLAB_SITE gives (default: the pages of the repository).
+    """
+    repository = os.environ.get("LPLAB_REPOSITORY")
+    if not repository:
+        return
+    from lplab.exercises.grading.single_files import write_single_files
+
+    owner, name = repository.split("/")
+    site = os.environ.get("LPLAB_SITE") or f"https://{owner.lower()}.github.io/{name}"
+    package = f"lplab[colab] @ git+https://github.com/{repository}"
+    write_single_files(folder, [lab.name[:2] for lab in LABS], "colab", site, package)
 
 
 def open_in_a_browser(name: str) -> str:
@@ -522,6 +545,7 @@ def build(folder: Path, run: list[Path], workers: int, lite: bool = False) -> Pa
         raise RuntimeError("Sphinx could not make the pages; its lines above say why")
     if (packed := folder / "source/lplab.zip").exists():
         shutil.copy(packed, folder / "html")
+    files_for_colab(folder / "html" / COLAB)
     if edition:
         shutil.copytree(edition, folder / "html/lite")
     return folder / "html"

@@ -98,4 +98,4 @@ def alone(notebook: dict[str, Any], service: str, site: str, requirement: str) -
 def _to_site(link: re.Match[str], site: str) -> str:
     """The place of a page or lab on the site."""
     page = link[1] if "/" in link[1] else f"labs/{link[1]}"
-    return f"]({site}/{page.removeprefix('docs/')}.html{link[2] or ''})"
+    return f"]({site}/{page}.html{link[2] or ''})"
