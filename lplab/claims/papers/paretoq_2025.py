@@ -44,14 +44,13 @@ claim = ClaimBuilder(
 
 @claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
-    """Losses (bits) in float32, by GPTQ, trained with rounded weights, and so with levels without a zero (SAWB's)."""
+    """Losses (bits) in float32, by GPTQ, trained with rounded weights; at 2 bits on other levels, too."""
     bits, model = point["bits"], trained(seed)
+    kinds = {"trained": "asymmetric"} | ({"no_zero": "no_zero", "zero": "full_range"} if bits == 2 else {})
     return {
         "float": held_out_loss(model),
         "gptq": rounded_loss(model, f"w{bits}a16_gptq:group={GROUP}", seed),
-        "trained": _trained_loss(bits, "asymmetric", seed),
-        "no_zero": _trained_loss(bits, "no_zero", seed),
-        "zero": _trained_loss(bits, "full_range", seed),
+        **{name: _trained_loss(bits, kind, seed) for name, kind in kinds.items()},
     }
 
 

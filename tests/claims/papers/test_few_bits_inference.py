@@ -158,9 +158,11 @@ def rotated(point, seed):
     ({"name": "loss", "value": 3.6, "way": ROTATED, "outliers": True, "seed": 5}, 0, 0),
     ({"name": "loss", "value": 5.0, "way": SMOOTH, "outliers": True}, 0, 1),
     ({"name": "loss", "value": 5.0, "way": ROTATED, "outliers": False}, 1, 0),
+    ({"name": "loss", "value": 3.6, "way": ROTATED, "outliers": False, "seed": 6}, 1, 1),
+    ({"name": "loss", "value": 3.51, "way": quarot_2024.SMOOTH, "outliers": False, "seed": 6}, 1, 2),
 ])  # fmt: skip
 def test_four_bits_hold_and_can_fail(change, ring, which):
-    assert holds(QUAROT_2024, rotated) == ([True] * 2, [True])
+    assert holds(QUAROT_2024, rotated) == ([True] * 2, [True] * 3)
     assert not holds(QUAROT_2024, but(rotated, **change))[ring][which]
 
 
