@@ -102,7 +102,7 @@ def _share(results: Results, point: Point) -> float:
 
 @claim.explanation("It costs about half: 35 to 65 %, at every number of bits")
 def about_half(results: Results) -> CheckResult:
-    """Of the means over the seeds, GPTQ's rise is 35 to 65 % of that of rounding to nearest at every point."""
+    """GPTQ's rise is 35 to 65 % of that of rounding to nearest at every point, in the mean over the seeds."""
     shares = {_label(point): _share(results, point) for point in POINTS}
     text = ", ".join(f"{100 * share:.0f} % at {label}" for label, share in shares.items())
     return CheckResult(all(0.35 <= share <= 0.65 for share in shares.values()), f"GPTQ costs {text}.")
