@@ -16,6 +16,7 @@ from lplab.claims.papers.error_feedback import ERROR_FEEDBACK
 from lplab.claims.papers.federated_2017 import FEDERATED_2017
 from lplab.claims.papers.four_bits_saving import FOUR_BITS_SAVING
 from lplab.claims.papers.gpt3_energy import GPT3_ENERGY
+from lplab.claims.papers.gptq_2023 import GPTQ_2023
 from lplab.claims.papers.gupta_2015 import GUPTA_2015
 from lplab.claims.papers.gupta_2015_recovery import GUPTA_2015_RECOVERY
 from lplab.claims.papers.gupta_2015_updates import GUPTA_2015_UPDATES
@@ -25,7 +26,9 @@ from lplab.claims.papers.hfp8_2019 import HFP8_2019
 from lplab.claims.papers.hfp8_2019_broadcast import HFP8_2019_BROADCAST
 from lplab.claims.papers.hfp8_2019_distributed import HFP8_2019_DISTRIBUTED
 from lplab.claims.papers.hfp8_2019_inference import HFP8_2019_INFERENCE
+from lplab.claims.papers.kivi_2024 import KIVI_2024
 from lplab.claims.papers.lempel_ziv import LEMPEL_ZIV
+from lplab.claims.papers.llm_int8_2022 import LLM_INT8_2022
 from lplab.claims.papers.luq_2022 import LUQ_2022
 from lplab.claims.papers.micikevicius_2018 import MICIKEVICIUS_2018
 from lplab.claims.papers.mx_order_2025 import MX_ORDER_2025
@@ -33,6 +36,7 @@ from lplab.claims.papers.mxfp4_shrink_2025 import MXFP4_SHRINK_2025
 from lplab.claims.papers.nvfp4_ingredients_2025 import NVFP4_INGREDIENTS_2025
 from lplab.claims.papers.pact_2018 import PACT_2018
 from lplab.claims.papers.patterson_2021 import PATTERSON_2021
+from lplab.claims.papers.quarot_2024 import QUAROT_2024
 from lplab.claims.papers.rapid_2021 import RAPID_2021
 from lplab.claims.papers.sawb_2019 import SAWB_2019
 from lplab.claims.papers.scalecom_2020 import SCALECOM_2020
@@ -83,6 +87,10 @@ CLAIMS: tuple[Claim, ...] = (
     HADAMARD_2025_FORWARD,
     MX_ORDER_2025,
     NVFP4_INGREDIENTS_2025,
+    GPTQ_2023,
+    LLM_INT8_2022,
+    QUAROT_2024,
+    KIVI_2024,
     ADACOMP_2018,
     ADACOMP_2018_LANGUAGE,
     ADACOMP_2018_SELECTION,

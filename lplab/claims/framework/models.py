@@ -135,3 +135,23 @@ def branch_detector() -> Task:
         model=lambda seed: models.detector((8, 16, 24), seed=seed),
         batch=16,
     )
+
+
+def branch_llama() -> Task:
+    """A Llama of two blocks of width 64 on characters, 32,768 test characters: what the claims on few bits round.
+
+    >>> sum(p.numel() for p in branch_llama().model(0).parameters())
+    116416
+    """
+    from lplab import models
+    from lplab.models.llama import LlamaShape
+
+    def model(seed: int) -> models.Llama:
+        shape = LlamaShape(vocabulary=75, width=64, blocks=2, heads=2, kv_heads=2, hidden=192, context=64)
+        return models.llama(shape, seed, tied=False)
+
+    return replace(
+        branch_transformer(),
+        about="Llama of two blocks of width 64; predicts the next character of a novel",
+        model=model,
+    )

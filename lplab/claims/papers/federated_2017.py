@@ -44,7 +44,7 @@ claim = ClaimBuilder(
     f"{100 * DENSITY:.0f} % with and without error feedback, or by QSGD; all bytes are counted.",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=60,
+    budget_seconds=40,
     limits="Few rounds, clients with mixed digits and equally many examples; the two groups differ in examples a "
     "client, too. All clients that are asked answer.",
 )

@@ -30,7 +30,7 @@ claim = ClaimBuilder(
     f"leaves a gap; {MORE} bits more after epoch {SWITCH} of {EPOCHS}.",
     points=POINTS,
     seeds=(0, 1, 2, 3, 4),
-    budget_seconds=40,
+    budget_seconds=25,
     limits=f"On digits with 8 × 8 pixels 12 fraction bits leave no gap; {SHORT} do. The learning rate stays what it "
     "is, in the paper it had been lowered before the switch.",
 )

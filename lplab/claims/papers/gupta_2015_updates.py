@@ -31,7 +31,7 @@ claim = ClaimBuilder(
     "before and after Convert.",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=40,
+    budget_seconds=30,
     limits="At which fraction bits nearest freezes depends on the learning rate and the size of the gradients; here it "
     "does so at 4, in the paper's networks earlier.",
 )

@@ -55,7 +55,7 @@ claim = ClaimBuilder(
     "The run to compare with is other code: SGD with 16-bit master weights.",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=40,
+    budget_seconds=20,
     limits="Payload alone, without headers and latency. A small network of three layers; that the residual is exact in "
     "16 bits holds as long as weights stay below 30. All weights travel in 8 bits, those of the first and last layer "
     "too.",

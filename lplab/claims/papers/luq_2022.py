@@ -42,7 +42,7 @@ claim = ClaimBuilder(
     f"linear layers on the digits, {STEPS} steps, all in float32 but for the output gradients.",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=45,
+    budget_seconds=15,
     limits="A small network on easy images, with float32 forward. Fine-tuning at the end in high precision, which the "
     "paper adds, is not run here; its α is printed in three ways, ours makes the largest value max|dy|.",
 )

@@ -58,7 +58,7 @@ claim = ClaimBuilder(
     f"the error ‖ĝ − g‖ / ‖g‖; of stochastic rounding for one draw and for the mean of {DRAWS}.",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=40,
+    budget_seconds=30,
     limits="A Transformer of 114 thousand parameters; in a long training many steps average draws, at weights that "
     "move. The paper publishes losses; the slope is our measure of what it calls bias. That unbiased gradients are "
     "what matters is disputed: arXiv 2605.09825 (its abstract read) finds that stochastic rounding does not help at 8 "

@@ -31,7 +31,7 @@ claim = ClaimBuilder(
     f"element of {CHUNK} sent; residuals and choices are compared every {EVERY} steps.",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=45,
+    budget_seconds=20,
     limits="Batches of 8 for each learner, where the paper has 32; one network of three layers. The paper's numbers "
     "are recalled, so only the direction of an effect is judged; about 0.1 is reached here with β = 0.1 alone.",
 )

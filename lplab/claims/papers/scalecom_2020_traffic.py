@@ -41,7 +41,7 @@ claim = ClaimBuilder(
     "(padded to the longest).",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=30,
+    budget_seconds=10,
     limits="The first steps of a training, payload without headers and latency; a parameter server would send the "
     "filled average once instead of a gather. Tensors below 1,024 elements are left out.",
 )

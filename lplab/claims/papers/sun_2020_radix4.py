@@ -46,7 +46,7 @@ claim = ClaimBuilder(
     f"{power_of_two(SCALES[-1])}. How wide the window of good scales is, that is the result.",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=80,
+    budget_seconds=45,
     limits="A small network: the gradients of a deep one spread over more octaves than these. Weights and activations "
     "stay float32 here, so that nothing but the grid of the gradients differs; the paper's are INT4.",
 )

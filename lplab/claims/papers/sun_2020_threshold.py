@@ -41,7 +41,7 @@ claim = ClaimBuilder(
     "distributions, scaled so that the largest lies near 64.",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=15,
+    budget_seconds=5,
     limits="Errors of single tensors: what they do to a training is asked by sun_2020_two_phase and sun_2020_ablation.",
 )
 

@@ -42,7 +42,7 @@ claim = ClaimBuilder(
     "paper finds harmless.",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=60,
+    budget_seconds=25,
     limits="One layer of a small net, and its gradients, not its training: which error a training bears is not "
     "measured; that it bears that of FP8 operands is the paper's finding, and half of that is our bound.",
 )

@@ -38,7 +38,7 @@ claim = ClaimBuilder(
     "1-6-9 without a copy in more bits; three learning rates.",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=60,
+    budget_seconds=40,
     limits="The small learning rate stands for the late part of a long training: at the learning rate that suits this "
     "network best, nearest does no visible harm in so few steps.",
 )
