@@ -20,7 +20,7 @@ COMMANDS = [  # each form of output of each command, as cheap as it can be
     "simulate resnet18 --devices 8 --json", "claims list", "claims table wang_2018 --html",
     "claims table wang_2018 --json", "claims numbers T36", "claims settings", "exercises", "exercises 00.2", "capstone",
     "capstone --json", "report --name Größe→ --out {new}", "grade {folder} --jobs 1 --out {new}",
-    "grade {folder} --jobs 1 --json --out {new}", "doctor", "doctor --json", "compile --help",
+    "grade {folder} --jobs 1 --json --out {new}", "doctor", "doctor --json", "compile --help", "fetch --help",
     "autograder --lab 00 --out {new}", "release --lab 00 --out {new}",
 ]  # fmt: skip
 posix = pytest.mark.skipif(os.name == "nt", reason="pipes and devices of POSIX")

@@ -94,7 +94,7 @@ def test_what_is_left_for_the_last_bucket_makes_the_bumps():
     seconds = {mib: all_sent(backward, sizes, mib * 2**20, latency, bandwidth) for mib in MEBIBYTES}
     many = [mib for mib in MEBIBYTES if mib >= 4]
     assert sorted(many, key=left.get) == sorted(many, key=seconds.get)
-    assert "With 16 MiB it holds 14 MiB, with 11.3 only 0.5" in TEXT
+    assert "With 16 MiB the last one holds 14 MiB, with 11.3 only 0.5" in TEXT
     assert round(left[16]) == 14 and [round(left[mib], 1) for mib in MEBIBYTES if round(mib, 1) == 11.3] == [0.5]
 
 

@@ -95,7 +95,7 @@ def test_the_numbers_in_the_labs_text_are_what_the_model_says():
     integers = multiplier.operations()["int8_multiply"][1] / multiplier.area_um2(8, 16)
     assert integers == pytest.approx(1 / 3, abs=0.03) and "a third of what the curve says at 8 bits" in text
     for said in (
-        f"the step is only {wide.step_seconds / narrow.step_seconds:.2f} times as fast",
+        f"the whole step is {wide.step_seconds / narrow.step_seconds:.2f} times as fast",
         f"The step is {fused.step_seconds / four.step_seconds:.2f} times as fast as the fused 16-bit step",
         f"The step does {100 * wide.share_of_peak:.0f} % of what the multipliers could",
         f"the unit is {fp16.um2 / chunked.um2:.1f} times smaller",
