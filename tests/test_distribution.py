@@ -74,7 +74,7 @@ def test_the_sdist_has_the_tests_and_the_labs(built):
         names = {name.partition("/")[2] for name in sdist.getnames()}
     assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "start.py", "labs/README.md"} <= names
     assert any(name.startswith("tests/") for name in names) and not any(
-        part.endswith("cache__") or part.startswith(".") and part.endswith("cache")
+        part.endswith("cache__") or (part.startswith(".") and part.endswith("cache"))
         for name in names
         for part in name.split("/")
     )
