@@ -24,7 +24,7 @@ from lplab.widgets.explorer_base import Explorer
 from lplab.widgets.live.live_figure import alt_of, heading_of
 from lplab.widgets.live.live_run import LiveRun
 from lplab.widgets.mechanisms import MechanismView
-from lplab.widgets.prediction import _short as number_of
+from lplab.widgets.prediction import short_number
 
 NOTE = "<p class='lp-note'>{} <code>python3 start.py</code> opens the lab in JupyterLab.</p>"
 PICTURES = ("lp-fig", "lp-recorded", "lp-mechanism-place", "lp-panel")
@@ -89,7 +89,7 @@ def guess(asked: Prediction) -> str:
             f"<label><input type='text' inputmode='decimal' name='guess' required> {html.escape(asked.unit)}</label>"
         )
     truth = asked._truth()
-    answer = truth if isinstance(truth, str) else f"{number_of(truth)} {asked.unit}".strip()
+    answer = truth if isinstance(truth, str) else f"{short_number(truth)} {asked.unit}".strip()
     said = f"It is: {html.escape(answer)}. {html.escape(asked.because)}".strip()
     return (
         f"<div class='lp-ask' data-question=\"{key}\"><p><b>{html.escape(asked.question)}</b></p>"

@@ -45,6 +45,15 @@ def names() -> tuple[str, ...]:
     return tuple(COMPRESSORS)
 
 
+def from_text(compressor: Compressor | str) -> Compressor:
+    """A compressor as it is, or from its text, as :func:`get` reads it.
+
+    >>> from_text("scalecom:chunk=100") == from_text(get("scalecom:chunk=100"))
+    True
+    """
+    return get(compressor) if isinstance(compressor, str) else compressor
+
+
 def get(text: str) -> Compressor:
     """A compressor from its name and, after a colon, its settings.
 

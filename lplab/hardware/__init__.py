@@ -7,7 +7,8 @@ money in :mod:`lplab.hardware.footprint`; seconds a token of a language model th
 """
 
 from lplab.hardware import accelerators, compute, footprint, network, precisions, workloads
-from lplab.hardware.decoding import LANGUAGE_MODELS, Decoding, LanguageModel, decoding_step
+from lplab.hardware.decoding import Decoding, decoding_step
+from lplab.hardware.language_models import LANGUAGE_MODELS, LanguageModel
 from lplab.hardware.network import Cluster, Link
 from lplab.hardware.simulation import Simulation, simulate
 from lplab.hardware.sweeps import scaling, sweep

@@ -111,8 +111,7 @@ class FSDPHook:
         self.averages: CompressedAverages | None = None
         if compressor is not None:
             broadcast_from_first(model, replicas)
-            compressor = compressor_catalogue.get(compressor) if isinstance(compressor, str) else compressor
-            states = CompressorStates(compressor, {name: infos[name] for name in kinds})
+            states = CompressorStates(compressor_catalogue.from_text(compressor), {name: infos[name] for name in kinds})
             self.averages = CompressedAverages(
                 ProcessGroupTransport(replicas, ordered, device), states, seed, keep_ledger=True
             )

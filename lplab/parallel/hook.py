@@ -449,9 +449,7 @@ def ddp_hook(model: DistributedDataParallel, compressor: Compressor | str, **opt
         ValueError: an unknown name or setting.
         TypeError: as for :class:`HookState`.
     """
-    if isinstance(compressor, str):
-        compressor = compressor_catalogue.get(compressor)
-    state = HookState(model, compressor, **options)
+    state = HookState(model, compressor_catalogue.from_text(compressor), **options)
     model.register_comm_hook(state, compress_hook)
     return state
 

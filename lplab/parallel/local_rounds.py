@@ -116,6 +116,17 @@ class SharedWeights:
         """How far the model is from the shared weights, start − end: float32, by name."""
         return {name: (w.detach() - self.parameters[name].detach()).cpu().numpy() for name, w in self.weights.items()}
 
+    def finite_pseudo_gradients(self, inner: torch.optim.Optimizer) -> dict[str, np.ndarray] | None:
+        """The pseudo-gradients; None if one is not finite.
+
+        Then the inner optimizer forgets its state, since its moments may be NaN, too.
+        """
+        deltas = self.pseudo_gradients()
+        if all(map(all_finite, deltas.values())):
+            return deltas
+        inner.state.clear()
+        return None
+
     def step(self, averages: Mapping[str, np.ndarray]) -> None:
         """Move the shared weights by the averages of all pseudo-gradients, and the model to them."""
         for name, weight in self.weights.items():
@@ -191,9 +202,7 @@ class LocalSteps:
         self.learners = check_int("learners", learners, 1, 2**16)
         self.every = check_int("every", every, 1, 2**20)
         self.shared = SharedWeights(model, outer)
-        if isinstance(compressor, str):
-            compressor = compressor_catalogue.get(compressor)
-        infos = layer_infos(model)
+        compressor, infos = compressor_catalogue.from_text(compressor), layer_infos(model)
         self.states = [CompressorStates(compressor, infos) for _ in range(self.learners)]
         self.inner = [(inner or torch.optim.AdamW)(model.parameters()) for _ in range(self.learners)]
         self.schedules: list[Any] = [schedule(optimizer) if schedule else None for optimizer in self.inner]
@@ -226,11 +235,8 @@ class LocalSteps:
                         continue
                     self.shared.start()
                     losses[learner] = self._inner_steps(learner)
-                    delta = self.shared.pseudo_gradients()
-                    if not all(map(all_finite, delta.values())):
-                        # Its moments may be NaN, too.
-                        self.inner[learner].state.clear()
-                    elif attendance == "here":
+                    delta = self.shared.finite_pseudo_gradients(self.inner[learner])
+                    if delta is not None and attendance == "here":
                         deltas[learner] = delta
             finally:
                 self.shared.start()

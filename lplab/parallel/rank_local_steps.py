@@ -23,7 +23,6 @@ from torch import nn
 
 from lplab.checks import check_int, check_number
 from lplab.compression import Compressor, TrafficLog, compressor_catalogue
-from lplab.compression.compressor import all_finite
 from lplab.parallel.compressor_states import CompressorStates, as_arrays, as_tensors, layer_infos
 from lplab.parallel.federated import refuse_batch_norm
 from lplab.parallel.local_rounds import SharedWeights
@@ -110,12 +109,8 @@ class RankLocalSteps:
         self._steps += 1
         if self._steps % self.every:
             return
-        deltas = self.shared.pseudo_gradients()
-        finite = all(map(all_finite, deltas.values()))
-        if not finite:
-            # Its moments may be NaN, too.
-            self.optimizer.state.clear()
-        self._apply(self.meetings.meet(self.states, deltas if finite else None, self.seed))
+        deltas = self.shared.finite_pseudo_gradients(self.optimizer)
+        self._apply(self.meetings.meet(self.states, deltas, self.seed))
         while self.meetings.decided:
             self._apply(self.meetings.meet(self.states, None, self.seed))
 
@@ -177,7 +172,5 @@ def local_steps(
     check_int("every", every, 1, 2**20)
     if not 0 < check_number("patience", patience) < float("inf"):
         raise ValueError(f"patience must be a positive number of seconds, got {patience}")
-    if isinstance(compressor, str):
-        compressor = compressor_catalogue.get(compressor)
-    meetings = StoreMeetings(store, rank, world, patience)
+    compressor, meetings = compressor_catalogue.from_text(compressor), StoreMeetings(store, rank, world, patience)
     return RankLocalSteps(model, optimizer, every, meetings, compressor, outer, seed)

@@ -43,8 +43,8 @@ class GuessOutcome:
         if isinstance(self.guess, str) or isinstance(self.truth, str):
             return f"You said: {self.guess}. " + ("So it is." if self.is_right else f"It is: {self.truth}.")
         unit = f" {self.unit}" if self.unit else ""
-        text = f"You said {_short(self.guess)}{unit}. "
-        return text + ("So it is." if self.is_right else f"It is {_short(self.truth)}{unit}{self._distance()}.")
+        text = f"You said {short_number(self.guess)}{unit}. "
+        return text + ("So it is." if self.is_right else f"It is {short_number(self.truth)}{unit}{self._distance()}.")
 
     def _distance(self) -> str:
         guess, truth = float(self.guess), float(self.truth)
@@ -52,12 +52,17 @@ class GuessOutcome:
             return ""
         high = abs(guess) > abs(truth)
         ratio = guess / truth if high else truth / guess
-        return (
-            f": you were {_short(ratio)} times too {'high' if high else 'low'}" if ratio >= 1.1 else ", you were close"
-        )
+        if ratio < 1.1:
+            return ", you were close"
+        return f": you were {short_number(ratio)} times too {'high' if high else 'low'}"
 
 
-def _short(value: float) -> str:
+def short_number(value: float) -> str:
+    """A number as a prediction writes it: three digits, whole numbers with commas.
+
+    >>> short_number(65536), short_number(-0.31251)
+    ('65,536', '−0.313')
+    """
     if not 0.001 <= abs(value) < 1e6:
         return format_value(value)
     return f"{value:,.0f}".replace("-", "−") if value == int(value) else format_value(float(f"{value:.3g}"))
@@ -159,7 +164,7 @@ class Prediction(ipywidgets.VBox):
         if self.is_revealed:
             return
         truth = self._truth()
-        text = truth if isinstance(truth, str) else f"{_short(truth)} {self.unit}".strip()
+        text = truth if isinstance(truth, str) else f"{short_number(truth)} {self.unit}".strip()
         self.result.remove_class("lp-error")
         self._close()
         set_text(self.result, f"You did not guess. It is: {text}. {self.because}".strip())
@@ -231,6 +236,6 @@ class Prediction(ipywidgets.VBox):
 
     def _check_limits(self, value: float) -> float:
         if self.limits is not None and not self.limits[0] <= value <= self.limits[1]:
-            low, high = (f"{_short(end)} {self.unit}".strip() for end in self.limits)
+            low, high = (f"{short_number(end)} {self.unit}".strip() for end in self.limits)
             raise ValueError(f"this can only be from {low} to {high}: guess again")
         return value

@@ -8,11 +8,15 @@ loss on 32,768 test characters, in 512 windows of 64.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lplab.claims.framework.branches import BranchPlan, branch
 from lplab.claims.framework.models import branch_llama
+from lplab.claims.framework.results import Numbers, Point, Results
 from lplab.claims.framework.trainings import one_thread
 
 if TYPE_CHECKING:
@@ -65,6 +69,17 @@ def rounded_loss(model: nn.Module, rule: str, seed: int) -> float:
 
     with one_thread():
         return held_out_loss(quantize_for_inference(model, rule, calibration=[calibration(seed)]))
+
+
+def losses_by(rules: Mapping[str, str], point: Point, seed: int) -> Numbers:
+    """The losses (bits) in float32 and by the rule of the point's way, perhaps with planted outliers."""
+    model = with_outliers(trained(seed)) if point["outliers"] else trained(seed)
+    return {"float": held_out_loss(model), "loss": rounded_loss(model, rules[point["way"]], seed)}
+
+
+def rise(results: Results, **point: Any) -> np.ndarray:
+    """What rounding costs at a point, bits above float32, seed by seed: float64 [seeds]."""
+    return results.values("loss", **point) - results.values("float", **point)
 
 
 def with_outliers(model: Llama) -> Llama:

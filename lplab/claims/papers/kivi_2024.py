@@ -16,7 +16,7 @@ from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import above, paired_result, paired_text
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.drawing import MEAN
-from lplab.claims.framework.few_bits_models import SEEDS, held_out_loss, trained
+from lplab.claims.framework.few_bits_models import SEEDS, held_out_loss, rise, trained
 from lplab.claims.framework.models import branch_llama
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.seed_comparisons import median_and_range
@@ -123,7 +123,7 @@ def _error(exact: Tensor, rounded: Tensor) -> float:
 
 def _rise(results: Results, bits: int, way: tuple[str, str]) -> np.ndarray:
     """What a way costs, bits above float32, seed by seed."""
-    return _of(results, "loss", bits, way) - _of(results, "float", bits, way)
+    return rise(results, bits=bits, keys=way[0], values=way[1])
 
 
 def _of(results: Results, number: str, bits: int, way: tuple[str, str]) -> np.ndarray:

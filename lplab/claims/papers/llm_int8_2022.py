@@ -16,10 +16,8 @@ from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.few_bits_models import (
     OUTLIER,
     SEEDS,
-    held_out_loss,
-    rounded_loss,
-    trained,
-    with_outliers,
+    losses_by,
+    rise,
 )
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 
@@ -59,15 +57,12 @@ claim = ClaimBuilder(
 @claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
     """The loss (bits) in float32 and rounded."""
-    model = with_outliers(trained(seed)) if point["outliers"] else trained(seed)
-    return {"float": held_out_loss(model), "loss": rounded_loss(model, RULES[point["way"]], seed)}
+    return losses_by(RULES, point, seed)
 
 
 def _rise(results: Results, way: str, outliers: bool = True) -> np.ndarray:
     """What a way costs, bits above float32, seed by seed."""
-    losses = (results.values(number, way=way, outliers=outliers) for number in ("loss", "float"))
-    rounded, floating = losses
-    return rounded - floating
+    return rise(results, way=way, outliers=outliers)
 
 
 def _bound(results: Results) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lplab.compression.layer_info import parameter_info
+from lplab.hardware.language_models import LANGUAGE_MODELS
 from lplab.hardware.workloads.blocks import attention, block, elementwise, embedding, linear
 from lplab.hardware.workloads.workload import Layer, Workload
 
@@ -71,12 +72,13 @@ def llama2_7b_writing(context: int = 1024) -> Workload:
     >>> workload.parameters, round(workload.frozen / 1e9, 2), bool(workload.gradients.any())
     (0, 6.74, False)
     """
-    width, inner, vocabulary = 4096, 11008, 32000
+    sizes = LANGUAGE_MODELS["llama-2-7b"]  # all heads have keys and values of their own
+    width, inner, vocabulary = sizes.width, sizes.hidden, sizes.vocabulary
     body = [embedding("tokens", vocabulary, width, 1)]
-    for i in range(32):
+    for i in range(sizes.blocks):
         name = f"block{i + 1}"
         body += [linear(f"{name}.attention.{part}", width, width, bias=False) for part in ("query", "key", "value")]
-        body += attention(f"{name}.attention", width, 32, 1, context)
+        body += attention(f"{name}.attention", width, sizes.heads, 1, context)
         body += [linear(f"{name}.attention.out", width, width, bias=False)]
         body += [linear(f"{name}.{part}", width, inner, bias=False) for part in ("gate", "up")]
         body += [linear(f"{name}.down", inner, width, bias=False)]

@@ -8,7 +8,7 @@ import torch
 from lplab import claims
 from lplab.claims.framework import few_bits_models
 from lplab.claims.framework.branches import BranchPlan
-from lplab.claims.papers import gptq_2023, kivi_2024, llm_int8_2022, quarot_2024
+from lplab.claims.papers import gptq_2023, kivi_2024, quarot_2024
 from lplab.claims.papers.gptq_2023 import GPTQ_2023
 from lplab.claims.papers.kivi_2024 import KIVI_2024, OURS
 from lplab.claims.papers.llm_int8_2022 import LLM_INT8_2022, NAIVE, SMOOTH, SPLIT
@@ -16,7 +16,7 @@ from lplab.claims.papers.quarot_2024 import QUAROT_2024, ROTATED
 from lplab.quantizers import Kivi
 from tests.claims.changed_numbers import but, holds
 
-MODULES = (gptq_2023, kivi_2024, llm_int8_2022, quarot_2024)
+MODULES = (few_bits_models, gptq_2023, kivi_2024)  # that take a trained model by its name
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +27,13 @@ def short(tmp_path_factory):
     smaller = dataclasses.replace(task, test=lambda: (inputs[:64], targets[:64]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LPLAB_CHECKPOINTS", str(tmp_path_factory.mktemp("checkpoints")))
-        model = few_bits_models.trained(0, plan)
+        model, trained = few_bits_models.trained(0, plan), few_bits_models.trained
         patch.setattr(few_bits_models, "branch_llama", lambda: smaller)
         patch.setattr(few_bits_models, "WINDOWS", 32)
         for module in MODULES:
             patch.setattr(module, "trained", lambda seed: model)
         yield model
-    few_bits_models.trained.cache_clear()
+    trained.cache_clear()
     kivi_2024.operands.cache_clear()
 
 
