@@ -9,9 +9,9 @@ Learners take many steps of their own and send how far they moved, Δ = start �
 4. what is sent is subtracted from e;
 5. the average of an element is the mean over those who sent it, not over all learners.
 
-The table: with the mean μ and the standard deviation σ of all chosen values of the layer, a step is 6·σ / bins, and a
-value v falls into bin round((v − μ) / step + bins / 2), which is clipped. The value that is sent for a bin is the mean
-of what fell into it. With four bins the steps from μ are −2, −1, 0 and 1, which is not symmetric.
+The table: with the mean μ and the standard deviation σ of all chosen values of the layer, a bin is w = 6·σ / bins wide,
+and a value v falls into bin round((v − μ) / w + bins / 2), which is clipped. The value that is sent for a bin is the
+mean of what fell into it. With four bins their centres are μ − 2·w, μ − w, μ and μ + w, which is not symmetric.
 
 Sources: arXiv 2508.15706; chunks, table and constants are read in the code of the authors' run with 70 billion
 parameters (tplr-ai/templar). There, the outer learning rate multiplies Δ; here, it is that of the outer optimizer.

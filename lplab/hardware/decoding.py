@@ -1,14 +1,14 @@
 """Seconds a token when a language model writes: bytes of weights and of the cache against the memory's rate.
 
-To write one token, every weight is read once for the whole batch, and each sequence's keys and values once. A
-multiplication needs two bytes of weight in 16 bits, and so do few multiplications of a batch of one: memory decides.
-With 4-bit weights a batch of one is 3 to 4 times as fast. With many sequences the cache decides, which 4-bit weights
-leave as it is, and the gain goes.
+To write one token, every weight is read once for the whole batch, and each sequence's keys and values once. In 16 bits
+a weight is two bytes. A batch of one uses each weight once, so reading takes longer than multiplying. By this model,
+4-bit weights then write 3 to 4 times as fast. With many sequences the cache decides, which 4-bit weights leave as it
+is, so the gain shrinks.
 
-Published: 3.25 times on an A100 and 4.5 on an A6000 for OPT-175B in 3 bits against float16 (Frantar et al. 2022,
-arXiv:2210.17323, abstract). A kernel that stays near four times up to a batch of 16 to 32, less at 64 to 128, and 2.8
-times end to end (MARLIN, Frantar et al. 2024, arXiv:2408.11743, abstract). This model has no such loss of kernels: its
-numbers are upper bounds. Weights are multiplied in 16 bits, whatever they are stored in.
+Published, with 3 bits, so with fewer bytes: 3.25 times on an A100 and 4.5 on an A6000 for OPT-175B against float16
+(Frantar et al. 2022, arXiv:2210.17323, abstract). A kernel that stays near four times up to a batch of 16 to 32, less
+at 64 to 128, and 2.8 times end to end (MARLIN, Frantar et al. 2024, arXiv:2408.11743, abstract). This model has no such
+loss of kernels: its numbers are upper bounds. Weights are multiplied in 16 bits, whatever they are stored in.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ In a round
 
 1. each learner starts from the shared weights and takes ``every`` steps with its own data and its own *inner*
    optimizer, whose state it keeps and never averages;
-2. it sends how far it moved, Δ = start − end, compressed. This *pseudo-gradient* has the sign of a gradient;
+2. it sends how far it moved, Δ = start − end, compressed. This *pseudo-gradient* is used like a gradient;
 3. the *outer* optimizer moves the shared weights by the average of all Δ.
 
-The special cases: outer "mean" with SGD inside is federated averaging (:class:`~lplab.parallel.FedAvg`), and with
-``every=1`` it is data parallelism. Outer "nesterov" is DiLoCo (arXiv 2311.08105), with E3M0 messages as in Streaming
+The special cases: outer "mean" with SGD inside is federated averaging (:class:`~lplab.parallel.FedAvg`). With
+``every=1`` that is data parallelism. Outer "nesterov" is DiLoCo (arXiv 2311.08105), with E3M0 messages as in Streaming
 DiLoCo (arXiv 2501.18512); outer "mean" with the compressor "sparseloco" is SparseLoCo (arXiv 2508.15706).
 
 Nesterov's momentum is PyTorch's: b ← μ·b + Δ, then the step is lr·(Δ + μ·b). The first step is therefore
@@ -175,7 +175,8 @@ class LocalSteps:
     >>> def batches(step, learner):
     ...     generator = torch.Generator().manual_seed(10 * step + learner)
     ...     return torch.randn(8, 64, generator=generator), torch.randint(0, 4, (8,), generator=generator)
-    >>> run = LocalSteps(nn.Linear(64, 64, bias=False), batches, learners=2, every=3, compressor="sparseloco")
+    >>> layer = nn.Linear(64, 64, bias=False)
+    >>> run = LocalSteps(layer, batches, learners=2, every=3, outer="mean", compressor="sparseloco")
     >>> first = next(run.rounds(1))
     >>> first.took_part, first.payload_bytes  # two messages of 64 · 14 bits and a table of 16 bytes
     ((0, 1), 256)

@@ -6,12 +6,12 @@ the others. SparseLoCo's learners meet in that way, too, through files in a clou
 
 In each round
 
-1. every rank writes whether it takes part. The rank that first sees all answers that it expects, or has waited long
-   enough, writes the list of members, which holds for all;
-2. the members exchange what their compressors request, in the order of ranks, with the simulator's bits. A rank that is
-   no member reads along, and so has the average, too;
-3. who has read everything writes "done". Who waits for a message in vain writes "again". The first of these words holds
-   for all: "again" repeats the round with those who then answer.
+1. every rank writes whether it takes part. The first rank that has all answers it expects, or whose patience is over,
+   writes the list of members. This list holds for all;
+2. the members exchange the messages of their compressors, in the order of ranks, with the same bits as ``LocalSteps``.
+   A rank that is no member reads along, and so has the average, too;
+3. a rank that has read everything writes "done". A rank that misses a message writes "again". The first of these words
+   holds for all: "again" repeats the round with those who then answer.
 
 A rank that was left out writes that it comes to the next round, so that the others expect it.
 

@@ -1,13 +1,14 @@
 """GPTQ: round a matrix column by column, and let the columns to come make up for the error (Frantar et al. 2022).
 
 The layer's inputs X decide what an error costs: ‖W X − Q X‖² = Σ over rows of d H dᵀ, with d = w − q and H = X Xᵀ up to
-a factor. Where input j is correlated with later ones, their weights can take back a part of what rounding w_j did. The
+a factor. Where input j is correlated with later inputs, the weights of these can correct a part of w_j's error. The
 best change of the rest has a closed form (Optimal Brain Surgeon, Hassibi and Stork 1993); GPTQ gives all rows one order
 of columns, so that one Cholesky factor serves them all (arXiv:2210.17323, algorithm 1).
 
-Readings: H is summed in float64 (in float32 it may be indefinite). The scale of a group is taken from the weights as
-they are when its first column's turn comes. The published code takes a copy from the beginning of its block of 128
-columns, which is old for all groups but the first of a block. A row's own scale is taken before the first column.
+Where the paper leaves a choice: H is summed in float64 (in float32 it may be indefinite). The scale of a group is taken
+from the weights as they are when its first column's turn comes. The published code takes a copy from the beginning of
+its block of 128 columns, which misses the corrections made since. A row's own scale is taken before the
+first column.
 """
 
 from __future__ import annotations
