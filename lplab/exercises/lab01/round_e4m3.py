@@ -86,7 +86,7 @@ ROUND = Exercise(
         mistake("the octave is found by the float32 logarithm", "math.frexp(size)[1] - 1", "(int(np.floor(np.log2(np.float32(size)))) if np.float32(size) else -99)", equivalent="the logarithm goes wrong only just below a power of two, where the value rounds up to that power on either grid"),
         mistake("the bias is 8 instead of 7", "math.frexp(size)[1] - 1, -6", "math.frexp(size)[1] - 1, -7"),
         mistake("the bias is 6 instead of 7", "math.frexp(size)[1] - 1, -6", "math.frexp(size)[1] - 1, -5"),
-        mistake("the steps go on shrinking below 2⁻⁶, as if there were smaller exponents", "max(math.frexp(size)[1] - 1, -6)", "math.frexp(size)[1] - 1"),
+        mistake("the steps go on shrinking below 2⁻⁶, as if there were smaller exponents", "max(math.frexp(size)[1] - 1, -6)", "math.frexp(size)[1] - 1", raises="ZeroDivisionError"),
         mistake("subnormals are flushed to zero", "    return math", "    if round(size / step) * step < 2.0**-6:\n        return math.copysign(0.0, x)\n    return math"),
         mistake("the largest number is 480, whose code is NaN", "448.0", "480.0"),
         mistake("the largest number is 240, as if the whole last octave were special", "448.0", "240.0"),
