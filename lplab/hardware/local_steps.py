@@ -288,7 +288,11 @@ def simulate_local_steps(
     of_workload, of_precision = workloads.get(workload), precisions.get(precision)
     of_learner = Design(of_workload, cluster.chip, of_precision, compressor_of(compressor), **design)
     alone = _step_alone(of_learner, cluster, batch)
-    of_layer = np.array(fragment_numbers((layer.name for layer in of_workload.layers), fragments, pattern))
+    columns = of_workload.columns
+    elements = np.where(columns["shared"], 0.0, columns["weights"] * columns["count"])
+    # Layers without weights of their own belong to no fragment.
+    of_layer, trained = np.full(len(elements), -1), np.flatnonzero(elements)
+    of_layer[trained] = fragment_numbers((of_workload.layers[place].name for place in trained), fragments, pattern)
     whole, own = of_learner.traffic, [of_layer == number for number in range(fragments)]
     parts = [
         replace(whole, payload_bytes=whole.payload_bytes[here], state_bytes=whole.state_bytes[here]) for here in own
@@ -299,16 +303,8 @@ def simulate_local_steps(
     waiting = [exposed_seconds(np.zeros(1), np.array([c]), delay * alone, overlap) for c in transfers]
     # Weights, pseudo-gradient and the outer optimizer's numbers, read and written.
     passes = ADD_PASSES + (COMPRESS_PASSES if whole.compressed else 0) + 3 + 2 * numbers
-    columns = of_workload.columns
-    elements = np.where(columns["shared"], 0.0, columns["weights"] * columns["count"])
-    work = (
-        np.bincount(of_layer, elements, fragments)
-        * 4
-        * passes
-        * seconds_per_byte
-        * (1 + cluster.straggler)
-        * (learners > 1)
-    )
+    work = np.array([elements[here].sum() for here in own]) * 4 * passes * seconds_per_byte
+    work *= (1 + cluster.straggler) * (learners > 1)
     sent = np.array([float(part.sent_bytes(learners)) for part in parts])
     times = alone, sent, transfers, np.array(waiting), work
     return LocalStepsSimulation(of_learner, cluster, schedule, outer, int(batch), float(overlap), *times)

@@ -8,22 +8,28 @@ The bits are those of :class:`lplab.parallel.LocalSteps`, which runs all learner
 a store (``store_meeting.py``): one that dies, or comes too late, is left out of the round. One that was left out reads
 the others' messages, and begins its next round from the same weights as they do.
 
+With a delay, as in Streaming DiLoCo, a rank exchanges the messages in a thread while it goes on with its steps.
+
 This module needs PyTorch.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from lplab.checks import check_int, check_number
 from lplab.compression import Compressor, TrafficLog, compressor_catalogue
-from lplab.parallel.compressor_states import CompressorStates, as_arrays, as_tensors, layer_infos
+from lplab.compression.fragments import MeetingSchedule
+from lplab.parallel.compressor_states import CompressorStates, as_arrays, as_tensors, layer_infos, merge_ranks
 from lplab.parallel.federated import refuse_batch_norm
 from lplab.parallel.local_rounds import SharedWeights
 from lplab.parallel.store_meeting import Meeting, StoreMeetings
@@ -44,52 +50,81 @@ class RankLocalSteps:
         self,
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
-        every: int,
         meetings: StoreMeetings,
         compressor: Compressor,
         outer: str | Callable[[Any], torch.optim.Optimizer],
         seed: int,
+        schedule: MeetingSchedule,
+        pattern: str,
+        alpha: float,
     ) -> None:
         refuse_batch_norm(model)
-        self.optimizer, self.every, self.seed = optimizer, every, seed
-        self.meetings, self.shared = meetings, SharedWeights(model, outer)
+        self.optimizer, self.seed = optimizer, seed
+        self.meetings, self.shared = meetings, SharedWeights(model, outer, schedule, pattern, alpha)
         self.states = CompressorStates(compressor, layer_infos(model))
         self.ledger = TrafficLog()
         self.took_part: tuple[int, ...] = ()
         self._steps = 0
+        # The number of a meeting whose messages are on their way, and a function that waits for it.
+        self._under_way: tuple[int, Callable[[], Meeting]] | None = None
+        # One thread; without a delay it is never started.
+        self._thread = ThreadPoolExecutor(1)
         self._check_start()
         self._hook = optimizer.register_step_post_hook(self._after_step)
 
     def remove(self) -> None:
         """Let the optimizer meet nobody any more."""
         self._hook.remove()
+        self._thread.shutdown(wait=False)
 
     def state_dict(self) -> dict[str, Any]:
-        """The state to resume from after a meeting, without the inner optimizer and its schedule."""
+        """The state to resume from after a meeting, without the inner optimizer and its schedule.
+
+        Raises:
+            RuntimeError: a fragment is on its way.
+        """
+        if self._under_way is not None:
+            raise RuntimeError("a fragment is on its way: take the checkpoint after a meeting, or before what is sent")
         return {
             "rank": self.meetings.rank,
             "round": self.meetings.number,
+            "own": self.shared.own() if self.shared.keeps_own else None,
             "weights": {name: weight.detach().clone() for name, weight in self.shared.weights.items()},
             "outer": deepcopy(self.shared.optimizer.state_dict()),
             "residuals": as_tensors(self.states.state_dict()),
         }
 
-    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+    def load_state_dict(self, saved: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Resume, or join a run that is rounds ahead, from the state of this rank or of another one.
 
-        The residual of another rank is not taken: it still has it.
+        The residual of another rank is not taken, nor are its own weights: it still has them. A run with another number
+        of ranks resumes from the states of all ranks before. Then each rank takes the mean of their residuals, and the
+        weights of the rank that has its number modulo theirs; take the inner optimizer of that rank, too. These are the
+        bits of :meth:`LocalSteps.load_state_dict <lplab.parallel.LocalSteps.load_state_dict>`.
+
+        Args:
+            saved: the state of one rank, or a list of those of all ranks, in their order.
 
         Raises:
-            ValueError: a checkpoint of another compressor or other layers.
+            ValueError: a checkpoint of another compressor or other layers; no states, or states of different rounds.
         """
-        if saved["rank"] == self.meetings.rank:
+        if self._under_way is not None:
+            self._under_way[1]()
+            self._under_way = None
+        rank = self.meetings.rank
+        if isinstance(saved, Sequence):
+            if len({state["round"] for state in saved}) != 1:
+                raise ValueError("the states of all ranks must be of one round, and there must be one or more")
+            merged = merge_ranks([as_arrays(state["residuals"]) for state in saved])
+            saved = {**saved[rank % len(saved)], "residuals": merged, "rank": rank}
+        if saved["rank"] == rank:
             self.states.load_state_dict(as_arrays(saved["residuals"]))
         with torch.no_grad():
             for name, weight in self.shared.weights.items():
                 weight.copy_(saved["weights"][name])
         # Optimizers keep the tensors that they load.
         self.shared.optimizer.load_state_dict(deepcopy(saved["outer"]))
-        self.shared.start()
+        self.shared.start(saved["own"] if saved["rank"] == rank else None)
         self._steps = 0
         self.meetings.join(saved["round"])
 
@@ -105,22 +140,34 @@ class RankLocalSteps:
             )
 
     def _after_step(self, *_: Any) -> None:
-        """Meet after the last step of a round; and again, while the others are rounds ahead."""
+        """Send what is due, and meet after the last step of a round; and again, while the others are rounds ahead."""
         self._steps += 1
-        if self._steps % self.every:
+        schedule = self.shared.schedule
+        if (self._steps + schedule.delay) % schedule.steps == 0:
+            number = self.meetings.number
+            meeting = self._meeting(self.shared.finite_pseudo_gradients(self.optimizer, number))
+            self._under_way = number, self._thread.submit(meeting).result if schedule.delay else meeting
+        if self._steps % schedule.steps or self._under_way is None:
             return
-        deltas = self.shared.finite_pseudo_gradients(self.optimizer)
-        self._apply(self.meetings.meet(self.states, deltas, self.seed))
+        (number, meeting), self._under_way = self._under_way, None
+        self._apply(meeting(), number)
         while self.meetings.decided:
-            self._apply(self.meetings.meet(self.states, None, self.seed))
+            number = self.meetings.number
+            self._apply(self._meeting(None)(), number)
 
-    def _apply(self, meeting: Meeting) -> None:
+    def _meeting(self, deltas: Mapping[str, np.ndarray] | None) -> Callable[[], Meeting]:
+        """The next meeting, to be called."""
+        number, fragments = self.meetings.number, self.shared.schedule.fragments
+        names = self.shared.fragments[self.shared.schedule.fragment(number)]
+        # As in the simulator, the context counts the meetings about this fragment.
+        return partial(self.meetings.meet, self.states, deltas, self.seed, names, number // fragments)
+
+    def _apply(self, meeting: Meeting, number: int) -> None:
         self.took_part = () if meeting.averages is None else meeting.members
         self.ledger.entries += meeting.sent.entries
-        if meeting.averages is None:
-            self.shared.start()
-        else:
+        if meeting.averages is not None:
             self.shared.step(meeting.averages)
+        self.shared.mix(self.shared.parameters, number)
 
 
 def local_steps(
@@ -135,6 +182,10 @@ def local_steps(
     compressor: str | Compressor = "dense",
     patience: float = 60.0,
     seed: int = 0,
+    fragments: int = 1,
+    delay: int = 0,
+    pattern: str = "strided",
+    alpha: float = 0.0,
 ) -> RankLocalSteps:
     """Let an optimizer meet those of the other ranks after every ``every`` steps.
 
@@ -144,16 +195,18 @@ def local_steps(
         store: of torch.distributed, the same for all ranks, as ``TCPStore`` or ``FileStore``. A process group is not
             needed. The store must outlive the ranks.
         rank, world: this rank, and how many there are.
-        every: inner steps of a round.
+        every: inner steps from one meeting about a fragment to the next about the same one.
         outer: "mean", "sgd", "nesterov" or "adam", or a function of the parameters that makes an optimizer; see
             :data:`~lplab.parallel.local_rounds.OUTER`.
         compressor: of the pseudo-gradients, or its text, as in "sparseloco".
         patience: seconds that a rank waits for the others. Who was missing in a round is not waited for in the next.
         seed: of the compressor's random numbers, the same on all ranks.
+        fragments, delay, pattern, alpha: as for :class:`~lplab.parallel.LocalSteps`: parts of the model that meet in
+            turn, steps between what is sent and the meeting, the share of a rank's own weights after it.
 
     Raises:
         ValueError: a number out of range, an unknown name, a model with batch norms, other weights than the first
-            rank's.
+            rank's; what :class:`~lplab.compression.fragments.MeetingSchedule` refuses.
         TypeError: trainable parameters that are not float32, or none.
 
     >>> import torch.distributed as dist
@@ -169,8 +222,8 @@ def local_steps(
     """
     check_int("world", world, 1, 2**16)
     check_int("rank", rank, 0, world - 1)
-    check_int("every", every, 1, 2**20)
+    schedule = MeetingSchedule(every, fragments, delay)
     if not 0 < check_number("patience", patience) < float("inf"):
         raise ValueError(f"patience must be a positive number of seconds, got {patience}")
     compressor, meetings = compressor_catalogue.from_text(compressor), StoreMeetings(store, rank, world, patience)
-    return RankLocalSteps(model, optimizer, every, meetings, compressor, outer, seed)
+    return RankLocalSteps(model, optimizer, meetings, compressor, outer, seed, schedule, pattern, alpha)
