@@ -6,10 +6,12 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
+from lplab.compression.block_codes import BlockCode
 from lplab.compression.sharded_weights import LEARNING_RATE, MOMENTUM
 from lplab.parallel.fsdp import FSDPHook
 from lplab.training.loop.trainer import default_loss
 
+BLOCK = 128
 STEPS, BATCH, WIDTH = 4, 6, 90  # 90 rows: with four shards the last one is shorter
 WEIGHT, COMPRESSOR = "hfp8_forward", "scalecom:chunk=20,beta=0.3"
 
@@ -134,6 +136,24 @@ def a_group_left_out():
     return {"said": said, "step": hook.averages.step}
 
 
+def per_node(world):
+    """Two nodes of two; with three ranks one node."""
+    return 2 if world == 4 else world
+
+
+def zeropp():
+    """Weights in 8 bits with scales, gradients in 4 bits by two all-to-alls; a frozen layer, and NaN of one rank."""
+    world = dist.get_world_size()
+    found = {}
+    for name, poison in (("zero++", None), ("zero++ poisoned", (2, world - 1))):
+        net = sharded(init_device_mesh("cpu", (world,)), bias=True)
+        net[3].bias.requires_grad_(False)
+        settings = {"weight": BlockCode("int8", BLOCK), "gradient": BlockCode("int4", BLOCK)}
+        hook = FSDPHook(net, **settings, per_node=per_node(world))
+        found[name] = train(net, hook, STEPS, poison=poison)
+    return found
+
+
 def results():
     world = dist.get_world_size()
     net = sharded(init_device_mesh("cpu", (world,)), bias=False)
@@ -147,6 +167,7 @@ def results():
     again.load_state_dict(net.state_dict())
     resumed.load_state_dict(hook.state_dict())
     found["gone on"], found["resumed"] = (train(n, h, 2, first=STEPS) for n, h in ((net, hook), (again, resumed)))
+    found |= zeropp()
     found["refusals"] = refusals()
     found["another seed"] = from_another_seed()
     found["left out"] = a_group_left_out()
