@@ -50,7 +50,9 @@ def simulated(workload: str, point: dict[str, Any]) -> Any:
     """The learners of one combination of settings."""
     from lplab.hardware import Cluster, simulate_local_steps
 
-    numbers = {name: int(value) if name in WHOLE and value == int(value) else value for name, value in point.items()}
+    numbers: dict[str, Any] = {
+        name: int(value) if name in WHOLE and value == int(value) else value for name, value in point.items()
+    }
     cluster = Cluster(numbers.pop("chip"), **{name: numbers.pop(name) for name in OF_CLUSTER[1:]})
     return simulate_local_steps(workload, cluster, **numbers)
 

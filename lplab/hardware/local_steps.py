@@ -129,11 +129,6 @@ class LocalStepsSimulation:
         return self.step_alone_seconds + self._each_step(self.waiting_seconds + self.work_seconds)
 
     @property
-    def round_seconds(self) -> float:
-        """Seconds in which each fragment is met about once: ``every`` steps."""
-        return self.step_seconds * self.schedule.every
-
-    @property
     def communication_seconds(self) -> float:
         """All transfers, a step on average."""
         return self._each_step(self.transfer_seconds)

@@ -40,6 +40,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from lplab.checks import check_int, check_number
 from lplab.compression import Compressor, NotFiniteError, TrafficLog, compressor_catalogue
@@ -149,9 +150,13 @@ class SharedWeights:
         return self.schedule.fragments > 1 or self.alpha > 0
 
     def pseudo_gradients(self, number: int = 0) -> dict[str, np.ndarray]:
-        """How far the model is from the shared weights, start − end, in the fragment of a meeting: float32, by name."""
+        """How far the model is from the shared weights, start − end, in the fragment of a meeting: float32, by name.
+
+        Those of a sharded model are gathered, so all of its ranks must call this.
+        """
         names = self.fragments[self.schedule.fragment(number)]
-        return {name: (self.weights[name].detach() - self.parameters[name].detach()).cpu().numpy() for name in names}
+        moved = {name: self.weights[name].detach() - self.parameters[name].detach() for name in names}
+        return {name: whole(delta).cpu().numpy() for name, delta in moved.items()}
 
     def finite_pseudo_gradients(self, inner: torch.optim.Optimizer, number: int = 0) -> dict[str, np.ndarray] | None:
         """The pseudo-gradients; None if one is not finite.
@@ -169,7 +174,11 @@ class SharedWeights:
     def step(self, averages: Mapping[str, np.ndarray]) -> None:
         """Move the shared weights of a fragment by the averages of its pseudo-gradients."""
         for name, average in averages.items():
-            self.weights[name].grad = torch.from_numpy(average).to(self.weights[name].device)
+            weight, gradient = self.weights[name], torch.from_numpy(average).to(self.weights[name].device)
+            if isinstance(weight, DTensor):
+                # Every rank has the whole average, and cuts its shard out of it.
+                gradient = distribute_tensor(gradient, weight.device_mesh, weight.placements, src_data_rank=None)
+            weight.grad = gradient
         self.optimizer.step()
         self.optimizer.zero_grad()
 
@@ -190,6 +199,15 @@ class SharedWeights:
     def own(self) -> dict[str, torch.Tensor]:
         """Copies of the model's weights, by name."""
         return {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor, or all shards of a sharded one, which all of its ranks must ask for.
+
+    >>> whole(torch.ones(2)).tolist()
+    [1.0, 1.0]
+    """
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 class LocalSteps:
@@ -287,7 +305,8 @@ class LocalSteps:
             ValueError: an attendance that is none of "here", "late" and "gone".
         """
         deltas: dict[int, dict[str, np.ndarray]] = {}
-        losses, own = {}, [None] * self.learners
+        losses: dict[int, float] = {}
+        own: list[dict[str, torch.Tensor] | None] = [None] * self.learners
         steps, delay = self.shared.schedule.steps, self.shared.schedule.delay
         first = self.number * steps
         with torch_threads(1):

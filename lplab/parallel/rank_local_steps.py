@@ -8,6 +8,9 @@ The bits are those of :class:`lplab.parallel.LocalSteps`, which runs all learner
 a store (``store_meeting.py``): one that dies, or comes too late, is left out of the round. One that was left out reads
 the others' messages, and begins its next round from the same weights as they do.
 
+A learner can also be several ranks of a process group together, whose model is sharded by FSDP (``fully_shard``) or has
+averaged gradients. The first of them then meets for all, about the whole weights.
+
 With a delay, as in Streaming DiLoCo, a rank exchanges the messages in a thread while it goes on with its steps.
 
 This module needs PyTorch.
@@ -24,14 +27,16 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch.distributed.tensor import DTensor
 
 from lplab.checks import check_int, check_number
 from lplab.compression import Compressor, TrafficLog, compressor_catalogue
 from lplab.compression.fragments import MeetingSchedule
 from lplab.parallel.compressor_states import CompressorStates, as_arrays, as_tensors, layer_infos, merge_ranks
 from lplab.parallel.federated import refuse_batch_norm
-from lplab.parallel.local_rounds import SharedWeights
+from lplab.parallel.local_rounds import SharedWeights, whole
 from lplab.parallel.store_meeting import Meeting, StoreMeetings
 
 
@@ -44,6 +49,8 @@ class RankLocalSteps:
         meetings: with the others; ``meetings.number`` is that of the next round.
         shared: the weights from which all start a round, and the outer optimizer.
         states: the compressors and the residuals of this rank.
+        group: of the ranks that are this learner together; None: it is one.
+        leads: whether this rank meets for the learner.
     """
 
     def __init__(
@@ -57,11 +64,15 @@ class RankLocalSteps:
         schedule: MeetingSchedule,
         pattern: str,
         alpha: float,
+        group: Any,
     ) -> None:
         refuse_batch_norm(model)
         self.optimizer, self.seed = optimizer, seed
         self.meetings, self.shared = meetings, SharedWeights(model, outer, schedule, pattern, alpha)
-        self.states = CompressorStates(compressor, layer_infos(model))
+        self.group = group_of(model) if group is None else group
+        self.leads = self.group is None or dist.get_rank(self.group) == 0
+        # Who leads keeps the residual of the learner.
+        self.states = CompressorStates(compressor, layer_infos(model) if self.leads else {})
         self.ledger = TrafficLog()
         self.took_part: tuple[int, ...] = ()
         self._steps = 0
@@ -109,7 +120,7 @@ class RankLocalSteps:
             ValueError: a checkpoint of another compressor or other layers; no states, or states of different rounds.
         """
         if self._under_way is not None:
-            self._under_way[1]()
+            self._told(self._under_way[1])
             self._under_way = None
         rank = self.meetings.rank
         if isinstance(saved, Sequence):
@@ -126,14 +137,16 @@ class RankLocalSteps:
         self.shared.optimizer.load_state_dict(deepcopy(saved["outer"]))
         self.shared.start(saved["own"] if saved["rank"] == rank else None)
         self._steps = 0
-        self.meetings.join(saved["round"])
+        self.meetings.number = saved["round"]
+        self._told(lambda: self.meetings.join(saved["round"]))
 
     def _check_start(self) -> None:
         digest = hashlib.sha256()
         for weight in self.shared.weights.values():
-            digest.update(weight.detach().cpu().numpy().tobytes())
-        first = bytes(self.meetings.store.compare_set("lplab/start", "", digest.hexdigest())).decode()
-        if first != digest.hexdigest():
+            digest.update(whole(weight.detach()).cpu().numpy().tobytes())
+        own = digest.hexdigest()
+        first = self._told(lambda: bytes(self.meetings.store.compare_set("lplab/start", "", own)).decode())
+        if first != own:
             raise ValueError(
                 f"rank {self.meetings.rank} begins with other weights than the first rank: build the model with the "
                 "same seed on all ranks, or load the same checkpoint"
@@ -146,14 +159,31 @@ class RankLocalSteps:
         if (self._steps + schedule.delay) % schedule.steps == 0:
             number = self.meetings.number
             meeting = self._meeting(self.shared.finite_pseudo_gradients(self.optimizer, number))
-            self._under_way = number, self._thread.submit(meeting).result if schedule.delay else meeting
+            in_thread = schedule.delay and self.leads
+            self._under_way = number, self._thread.submit(meeting).result if in_thread else meeting
         if self._steps % schedule.steps or self._under_way is None:
             return
         (number, meeting), self._under_way = self._under_way, None
-        self._apply(meeting(), number)
-        while self.meetings.decided:
+        self._apply(self._told(meeting), number)
+        while self._told(lambda: self.meetings.decided):
             number = self.meetings.number
-            self._apply(self._meeting(None)(), number)
+            self._apply(self._told(self._meeting(None)), number)
+
+    def _told(self, ask: Callable[[], Any]) -> Any:
+        """What the rank that leads finds out, or raises, on all ranks of the learner."""
+        if self.group is None:
+            return ask()
+        word: list[Any] = [None]
+        if self.leads:
+            try:
+                word = [(ask(), None)]
+            except Exception as problem:
+                word = [(None, problem)]
+        dist.broadcast_object_list(word, dist.get_global_rank(self.group, 0), self.group)
+        [(found, failure)] = word
+        if failure is not None:
+            raise failure
+        return found
 
     def _meeting(self, deltas: Mapping[str, np.ndarray] | None) -> Callable[[], Meeting]:
         """The next meeting, to be called."""
@@ -164,7 +194,8 @@ class RankLocalSteps:
 
     def _apply(self, meeting: Meeting, number: int) -> None:
         self.took_part = () if meeting.averages is None else meeting.members
-        self.ledger.entries += meeting.sent.entries
+        self.ledger.entries += meeting.sent.entries if self.leads else []
+        self.meetings.number = number + 1
         if meeting.averages is not None:
             self.shared.step(meeting.averages)
         self.shared.mix(self.shared.parameters, number)
@@ -186,15 +217,18 @@ def local_steps(
     delay: int = 0,
     pattern: str = "strided",
     alpha: float = 0.0,
+    group: Any = None,
 ) -> RankLocalSteps:
     """Let an optimizer meet those of the other ranks after every ``every`` steps.
 
     Args:
-        model: float32, without batch norms and not wrapped; with the same weights on all ranks.
+        model: float32, without batch norms; with the same weights on all ranks. Sharded by FSDP, or the ``module`` of a
+            DistributedDataParallel, it is that of a learner of several ranks: see ``group``.
         optimizer: the inner one, of the model's parameters. It keeps its state.
         store: of torch.distributed, the same for all ranks, as ``TCPStore`` or ``FileStore``. A process group is not
             needed. The store must outlive the ranks.
-        rank, world: this rank, and how many there are.
+        rank, world: this rank, and how many there are. If a learner has several ranks, this learner and how many
+            learners there are: the same numbers on all of its ranks.
         every: inner steps from one meeting about a fragment to the next about the same one.
         outer: "mean", "sgd", "nesterov" or "adam", or a function of the parameters that makes an optimizer; see
             :data:`~lplab.parallel.local_rounds.OUTER`.
@@ -203,11 +237,15 @@ def local_steps(
         seed: of the compressor's random numbers, the same on all ranks.
         fragments, delay, pattern, alpha: as for :class:`~lplab.parallel.LocalSteps`: parts of the model that meet in
             turn, steps between what is sent and the meeting, the share of a rank's own weights after it.
+        group: the process group of the ranks that are one learner together and whose gradients are averaged in each
+            step. None: that of the mesh of a sharded model, or one rank. The group's first rank meets for all. It has
+            the whole residual, and the whole fragment for the time of a meeting.
 
     Raises:
         ValueError: a number out of range, an unknown name, a model with batch norms, other weights than the first
             rank's; what :class:`~lplab.compression.fragments.MeetingSchedule` refuses.
-        TypeError: trainable parameters that are not float32, or none.
+        TypeError: trainable parameters that are not float32, or none; a model that is sharded over several dimensions
+            of a mesh.
 
     >>> import torch.distributed as dist
     >>> model = nn.Linear(4, 2)
@@ -226,4 +264,24 @@ def local_steps(
     if not 0 < check_number("patience", patience) < float("inf"):
         raise ValueError(f"patience must be a positive number of seconds, got {patience}")
     compressor, meetings = compressor_catalogue.from_text(compressor), StoreMeetings(store, rank, world, patience)
-    return RankLocalSteps(model, optimizer, meetings, compressor, outer, seed, schedule, pattern, alpha)
+    return RankLocalSteps(model, optimizer, meetings, compressor, outer, seed, schedule, pattern, alpha, group)
+
+
+def group_of(model: nn.Module) -> Any:
+    """The process group over which a model is sharded; None for a model that is not.
+
+    Raises:
+        TypeError: sharded over several dimensions of a mesh.
+
+    >>> group_of(nn.Linear(2, 2)) is None
+    True
+    """
+    meshes = [parameter.device_mesh for parameter in model.parameters() if isinstance(parameter, DTensor)]
+    if not meshes:
+        return None
+    if any(mesh.ndim > 1 for mesh in meshes):
+        raise TypeError(
+            "this model is sharded over several dimensions of a mesh: shard it over one, such as mesh['shards'], and "
+            "let each replica be a learner"
+        )
+    return meshes[0].get_group()

@@ -8,6 +8,7 @@ from torch.distributed.fsdp import fully_shard
 
 from lplab.compression.block_codes import BlockCode
 from lplab.compression.sharded_weights import LEARNING_RATE, MOMENTUM
+from lplab.parallel import local_steps
 from lplab.parallel.fsdp import FSDPHook
 from lplab.training.loop.trainer import default_loss
 
@@ -154,6 +155,57 @@ def zeropp():
     return found
 
 
+LOCAL = {"every": 4, "fragments": 2, "delay": 1, "alpha": 0.25, "compressor": "sparseloco:chunk=64,k=4"}
+ROUNDS = 3
+
+
+def learners(world):
+    """Two learners of two ranks; with three ranks one learner of all."""
+    return 2 if world == 4 else 1
+
+
+def inner(parameters):
+    return torch.optim.AdamW(parameters, lr=0.01)
+
+
+def local():
+    """Learners whose models are sharded meet through a store; what each rank then has, whole."""
+    world, count = dist.get_world_size(), learners(dist.get_world_size())
+    mesh = init_device_mesh("cpu", (count, world // count), mesh_dim_names=("learners", "shards"))
+    number, found = mesh["learners"].get_local_rank(), {}
+    store = dist.PrefixStore("local steps", dist.distributed_c10d._get_default_store())
+    saved = None
+    for part in ("begun", "resumed"):
+        net = sharded(mesh["shards"], bias=True)
+        optimizer = inner(net.parameters())
+        settings = LOCAL | {"store": dist.PrefixStore(part, store), "rank": number, "world": count}
+        run = local_steps(net, optimizer, **settings)
+        if saved is not None:
+            optimizer.load_state_dict(saved[0])
+            run.load_state_dict(saved[1])
+        first = 2 * run.meetings.number
+        for step in range(first, first + 2 * ROUNDS):
+            inputs, targets = batch(step, number)
+            optimizer.zero_grad()
+            default_loss(net(inputs), targets).backward()
+            optimizer.step()
+        saved = optimizer.state_dict(), run.state_dict()
+        found[part] = {
+            "shared": {name: weight.full_tensor().detach() for name, weight in run.shared.weights.items()},
+            "own": {name: p.full_tensor().detach().clone() for name, p in net.named_parameters()},
+            "took part": run.took_part,
+            "sent": run.ledger.total(),
+            "learner": number,
+            "leads": run.leads,
+        }
+    native = fully_shard(model(bias=True), mesh=init_device_mesh("cpu", (1, world), mesh_dim_names=("a", "b")))
+    try:
+        local_steps(native, inner(native.parameters()), store=store, rank=0, world=1)
+    except TypeError as error:
+        found["refusal"] = str(error)
+    return found
+
+
 def results():
     world = dist.get_world_size()
     net = sharded(init_device_mesh("cpu", (world,)), bias=False)
@@ -168,6 +220,7 @@ def results():
     resumed.load_state_dict(hook.state_dict())
     found["gone on"], found["resumed"] = (train(n, h, 2, first=STEPS) for n, h in ((net, hook), (again, resumed)))
     found |= zeropp()
+    found["local steps"] = local()
     found["refusals"] = refusals()
     found["another seed"] = from_another_seed()
     found["left out"] = a_group_left_out()

@@ -11,7 +11,7 @@ from torch.distributed.fsdp import FSDPModule  # noqa: E402
 
 from lplab.compression import LayerInfo, compressor_catalogue, exchange  # noqa: E402
 from lplab.compression.sharded_weights import LEARNING_RATE, MOMENTUM, ShardedUpdateFormats  # noqa: E402
-from lplab.parallel import SimulatedShardedTraining  # noqa: E402
+from lplab.parallel import LocalSteps, SimulatedShardedTraining  # noqa: E402
 from lplab.parallel.fsdp import FSDPHook, broadcast_from_first  # noqa: E402
 from lplab.training.loop.trainer import default_loss  # noqa: E402
 from tests.parallel import fsdp_run  # noqa: E402
@@ -211,6 +211,31 @@ def test_bytes_of_zero_plus_plus_are_those_of_its_messages(world, ranks):
     for result in ranks(fsdp_run, world):
         found = {kind: n for layer, kind, n in result["zero++"]["ledger"] if layer == "3"}
         assert found == {kind: n for kind, n in expected.items() if n}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_learners_whose_models_are_sharded_meet_with_the_bits_of_the_simulator(world, ranks):
+    """Fragments, a delay, messages about whole weights; then again from a checkpoint with a shard for each rank."""
+    run = LocalSteps(
+        fsdp_run.model(bias=True),
+        fsdp_run.batch,
+        learners=fsdp_run.learners(world),
+        inner=fsdp_run.inner,
+        **fsdp_run.LOCAL,
+    )
+    for part, before in (("begun", 0), ("resumed", fsdp_run.ROUNDS)):
+        list(run.rounds(fsdp_run.ROUNDS))
+        for result in ranks(fsdp_run, world):
+            real = result["local steps"][part]
+            own = run.state_dict()["own"][real["learner"]]
+            for name, weight in run.shared.weights.items():
+                assert torch.equal(real["shared"][name], weight.detach()), name
+                assert torch.equal(real["own"][name], own[name]), name
+            sent = [e.payload_bytes for e in run.ledger.entries if e.rank == real["learner"] and e.step >= before]
+            assert real["sent"] == (sum(sent) if real["leads"] else 0)
+            assert real["took part"] == tuple(range(fsdp_run.learners(world)))
+            assert "sharded over several dimensions of a mesh" in result["local steps"]["refusal"]
+    assert sum(result["local steps"]["begun"]["leads"] for result in ranks(fsdp_run, world)) == fsdp_run.learners(world)
 
 
 def test_weights_that_are_not_there_yet_are_refused():
