@@ -160,7 +160,7 @@ def _results(exercise: Exercise, wrong: Counterexample) -> tuple[str, str]:
     values = wrong.yours, wrong.expected
     if any(isinstance(value, int | float | bool) or np.ndim(value) == 0 for value in values):
         return _result(exercise, wrong.args, values[0]), _result(exercise, wrong.args, values[1])
-    return differing_parts(*values)
+    return differing_parts(*values, exercise.tolerance)
 
 
 def _result(exercise: Exercise, args: Args, value: Any) -> str:
