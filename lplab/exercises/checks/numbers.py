@@ -67,7 +67,8 @@ def differing_parts(yours: Any, expected: Any, tolerance: float = 0.0) -> tuple[
     if not all(isinstance(value, list | tuple | range | np.ndarray) for value in (yours, expected)):
         return decimal(yours), decimal(expected)
     if isinstance(expected, list | tuple) and len({np.shape(part) for part in expected}) > 1:
-        return _of_part(yours, expected, "part", tolerance)
+        matrices = all(np.ndim(part) == 2 for part in expected)
+        return _of_part(yours, expected, "matrix" if matrices else "part", tolerance)
     if all(np.ndim(value) == 2 and np.size(value) <= MAX_TABLE_SIZE for value in (yours, expected)):
         return table_text(yours), table_text(expected)
     if np.ndim(yours) in (2, 3) and np.shape(yours) == np.shape(expected):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from lplab.exercises.lab15.gptq_step import GPTQ_STEP
 from lplab.exercises.lab15.gptq_step import draw_columns as draw_columns
+from lplab.exercises.lab15.smooth import SMOOTH
+from lplab.exercises.lab15.smooth import draw_alphas as draw_alphas
 
-EXERCISES = (GPTQ_STEP,)
+EXERCISES = (GPTQ_STEP, SMOOTH)
 QUESTIONS = ()

@@ -55,26 +55,23 @@ def cases() -> list[Args]:
     return [*found, (w, 1, np.diag(np.diag(h)), 0.5)]
 
 
-LAYER, ROWS, BITS = "blocks.1.mlp.up", 8, 3
+LAYER, ROWS, BITS = "blocks.1.attention.project", 4, 3
 
 
 @cache
 def real_rows() -> tuple[np.ndarray, np.ndarray]:
-    """Rows of a trained layer, and its inputs: float64 [rows, 16], [tokens, 16].
-
-    Every fourth weight and input of a feed-forward layer of the captured Transformer at step 1000.
-    """
+    """Rows of a layer of the captured Transformer at step 1000, and its inputs: float64 [rows, 64], [tokens, 64]."""
     from lplab.datasets import captured
 
     w, x = (captured()[f"transformer/step1000/{LAYER}/{role}"] for role in ("weight", "activation"))
-    return w[:ROWS, ::4].astype(np.float64), x.reshape(-1, x.shape[-1])[:, ::4].astype(np.float64)
+    return w[:ROWS].astype(np.float64), x.reshape(-1, x.shape[-1]).astype(np.float64)
 
 
 def real_calls() -> list[Args]:
     """The first, a middle and a late column of rows of the trained layer."""
     rows, x = real_rows()
     h = input_hessian(x)
-    return [(w, j, h, float(abs(w).max()) / 3) for w in rows[:3] for j in (0, 7, 13)]
+    return [(w, j, h, float(abs(w).max()) / 3) for w in rows[:2] for j in (0, 30, 60)]
 
 
 def leaves_the_least_error(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
@@ -181,12 +178,13 @@ GPTQ_STEP = Exercise(
 
 # ---- a row of a real layer, column by column -------------------------------------------------------------------------
 
-NAMES = ("to nearest: inputs taken as unrelated", "GPTQ")
+NAMES = ("inputs taken as unrelated", "GPTQ")
+TURNS = tuple(range(3, 64, 4))  # columns that are drawn
 
 
 @student_figure("Here the error of real rows, column by column, as your {name} rounds them will be drawn")
 def draw_columns(function: Callable[..., Any]) -> Any:
-    """A live figure of the error of eight rows' outputs after each column, with and without what inputs have in common.
+    """A live figure of the error of four rows' outputs as columns are rounded, with and without what inputs have in common.
 
     Args:
         function: takes a row, the column whose turn it is, the Hessian and the step, and returns the row after it.
@@ -194,19 +192,18 @@ def draw_columns(function: Callable[..., Any]) -> Any:
     from lplab import figures
 
     before = {name: states(name) for name in NAMES}
-    places = range(len(before[NAMES[0]]) - 1)
-    calls = [(w, j, hessian(name), step) for name in NAMES for j in places for w, step in zip(before[name][j], steps(), strict=True)]
+    calls = [(w, j, hessian(name), step) for name in NAMES for j in TURNS for w, step in zip(before[name][j], steps(), strict=True)]
     results = read_results(function, calls, GPTQ_STEP.form, as_array)
     if any(result.shape != args[0].shape for result, args in zip(results, calls, strict=True)):
         raise NotReady("it does not return a row as long as w")
-    after = np.array(results).reshape(len(NAMES), len(places), *before[NAMES[0]][0].shape)
+    after = np.array(results).reshape(len(NAMES), len(TURNS), ROWS, -1)
     return figures.compared_curves(
-        [str(j) for j in places],
-        {name: np.array(list(map(error, each[1:]))) for name, each in before.items()},
+        [str(j) for j in TURNS],
+        {name: np.array([error(each[j + 1]) for j in TURNS]) for name, each in before.items()},
         {name: np.array(list(map(error, each))) for name, each in zip(NAMES, after, strict=True)},
         what="error of the outputs (%)",
         name=f"{ROWS} rows in {BITS} bits",
-        along="the last column that is rounded",
+        along="columns are rounded up to number",
     )
 
 
