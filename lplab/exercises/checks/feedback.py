@@ -14,6 +14,7 @@ from lplab.exercises.checks.numbers import count_text, decimal, differing_parts,
 from lplab.exercises.checks.verdict import FAILED, NOT_YET, PASSED, Counterexample, Verdict
 from lplab.exercises.isolation import Outcome, Raised
 from lplab.exercises.model.exercise import STAGES, Args, Exercise, Variant
+from lplab.exercises.model.forms import SameShapes
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,8 @@ def _results(exercise: Exercise, wrong: Counterexample) -> tuple[str, str]:
     values = wrong.yours, wrong.expected
     if not all(isinstance(value, list | tuple) or np.ndim(value) for value in values):
         return _result(exercise, wrong.args, values[0]), _result(exercise, wrong.args, values[1])
-    return differing_parts(*values, exercise.tolerance)
+    names = exercise.form.names if isinstance(exercise.form, SameShapes) else ()
+    return differing_parts(*values, exercise.tolerance, names)
 
 
 def _result(exercise: Exercise, args: Args, value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def sequence_text(values: Any) -> str:
     return "(" + ", ".join([*shown, f"… {len(values)} values"] if len(values) > 6 else shown) + ")"
 
 
-def differing_parts(yours: Any, expected: Any, tolerance: float = 0.0) -> tuple[str, str]:
+def differing_parts(yours: Any, expected: Any, tolerance: float = 0.0, names: Sequence[str] = ()) -> tuple[str, str]:
     """Two results as text.
 
     Long sequences begin shortly before the place where they differ first. Of large tables it is the row of this place,
@@ -50,6 +51,7 @@ def differing_parts(yours: Any, expected: Any, tolerance: float = 0.0) -> tuple[
     Args:
         yours, expected: the results.
         tolerance: up to where rows, tables and parts count as equal, as a share of their largest magnitude.
+        names: of several tables or parts.
 
     >>> differing_parts(range(10), [0, 1, 2, 3, 4, 5, 6, 8, 8, 9])
     ('(… from number 7 of 10: 6, 7, 8, 9)', '(… from number 7 of 10: 6, 8, 8, 9)')
@@ -61,18 +63,21 @@ def differing_parts(yours: Any, expected: Any, tolerance: float = 0.0) -> tuple[
     ('(0, 0, 0, 1) in row 3', '(1, 1, 1, 2) in row 3')
     >>> differing_parts(np.zeros((2, 1, 4)), np.array([[[0.0] * 4], [[1.0] * 4]]))
     ('[(0, 0, 0, 0)] in matrix 1', '[(1, 1, 1, 1)] in matrix 1')
-    >>> differing_parts((0.5, np.ones(2)), (0.5, np.zeros(2)))
-    ('(1, 1) in part 1', '(0, 0) in part 1')
+    >>> differing_parts((0.5, np.ones(2)), (0.5, np.zeros(2)), names=("scale", "codes"))
+    ('(1, 1) in codes', '(0, 0) in codes')
+    >>> differing_parts((np.ones((1, 2)), np.zeros((3, 3))), (np.ones((1, 2)), np.eye(3)), names=("x", "w"))
+    ('(0, 0, 0) in row 0 of w', '(1, 0, 0) in row 0 of w')
     """
     if not all(isinstance(value, list | tuple | range | np.ndarray) for value in (yours, expected)):
         return decimal(yours), decimal(expected)
     if isinstance(expected, list | tuple) and len({np.shape(part) for part in expected}) > 1:
-        matrices = all(np.ndim(part) == 2 for part in expected)
-        return _of_part(yours, expected, "matrix" if matrices else "part", tolerance)
+        return _of_part(yours, expected, "part", tolerance, names)
     if all(np.ndim(value) == 2 and np.size(value) <= MAX_TABLE_SIZE for value in (yours, expected)):
         return table_text(yours), table_text(expected)
-    if np.ndim(yours) in (2, 3) and np.shape(yours) == np.shape(expected):
-        return _of_part(yours, expected, "row" if np.ndim(yours) == 2 else "matrix", tolerance)
+    if np.ndim(yours) == 2 and np.shape(yours) == np.shape(expected):
+        return _of_part(yours, expected, "row", tolerance)
+    if np.ndim(yours) == 3 and np.shape(yours) == np.shape(expected):
+        return _of_part(yours, expected, "matrix", tolerance, names)
     each = [np.ravel(value).tolist() for value in (yours, expected)]
     shortest = min(map(len, each))
     first = next((i for i in range(shortest) if each[0][i] != each[1][i]), shortest)
@@ -84,12 +89,14 @@ def differing_parts(yours: Any, expected: Any, tolerance: float = 0.0) -> tuple[
     return texts[0], texts[1]
 
 
-def _of_part(yours: Any, expected: Any, what: str, tolerance: float) -> tuple[str, str]:
-    """The first row, table or part that differs, as text with its number."""
+def _of_part(yours: Any, expected: Any, what: str, tolerance: float, names: Sequence[str] = ()) -> tuple[str, str]:
+    """The first row, table or part that differs, as text with its name or number."""
     pairs = enumerate(zip(yours, expected, strict=True))
     first = next((i for i, pair in pairs if not same(*pair, signed_zero=False, tolerance=tolerance)), 0)
-    own, other = differing_parts(yours[first], expected[first], tolerance)
-    return f"{own} in {what} {first}", f"{other} in {what} {first}"
+    where = names[first] if names else f"{what} {first}"
+    texts = differing_parts(yours[first], expected[first], tolerance)
+    own, other = (f"{text} {'of' if ' in row ' in text else 'in'} {where}" for text in texts)
+    return own, other
 
 
 def table_text(values: Any) -> str:

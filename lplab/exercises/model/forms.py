@@ -145,6 +145,11 @@ class SameShapes:
 
     arguments: tuple[tuple[str, int], ...]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the arrays."""
+        return tuple(name for name, _ in self.arguments)
+
     def problem(self, args: tuple[Any, ...], result: Any) -> str:
         """What is wrong with a result that is no such arrays; "" if it is right.
 
@@ -167,7 +172,7 @@ class SameShapes:
 
     def describe(self) -> str:
         """The form in words, for the documentation."""
-        return f"arrays of floating-point numbers: {_listed([name for name, _ in self.arguments])}"
+        return f"arrays of floating-point numbers: {_listed(list(self.names))}"
 
 
 def _listed(words: list[str]) -> str:
