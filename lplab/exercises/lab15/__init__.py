@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from lplab.exercises.lab15.gptq_step import GPTQ_STEP
 from lplab.exercises.lab15.gptq_step import draw_columns as draw_columns
+from lplab.exercises.lab15.rotate import ROTATE
+from lplab.exercises.lab15.rotate import draw_rotation as draw_rotation
 from lplab.exercises.lab15.round_cache import ROUND_CACHE
 from lplab.exercises.lab15.round_cache import draw_axes as draw_axes
 from lplab.exercises.lab15.smooth import SMOOTH
 from lplab.exercises.lab15.smooth import draw_alphas as draw_alphas
 
-EXERCISES = (GPTQ_STEP, SMOOTH, ROUND_CACHE)
+EXERCISES = (GPTQ_STEP, SMOOTH, ROUND_CACHE, ROTATE)
 QUESTIONS = ()

@@ -94,9 +94,7 @@ def show(args: Args) -> str:
     w, j, h, step = args
     if w.size > 3:
         return f"a row w of {w.size} columns, j = {j}, step = {decimal(step)}"
-    told = table_text(h) if w.size > 1 else f"[({decimal(float(h[0, 0]))})]"
-    values = sequence_text(w) if w.size > 1 else f"({decimal(float(w[0]))})"
-    return f"w = {values}, j = {j}, h = {told}, step = {decimal(step)}"
+    return f"w = {sequence_text(w)}, j = {j}, h = {table_text(h)}, step = {decimal(step)}"
 
 
 def why(args: Args, expected: Any) -> str:

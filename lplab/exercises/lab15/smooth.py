@@ -91,8 +91,7 @@ def show(args: Args) -> str:
     x, w, alpha = args
     if max(x.size, w.size) > 6:
         return f"x {x.shape[0]} × {x.shape[1]}, w {w.shape[0]} × {w.shape[1]}, alpha = {decimal(alpha)}"
-    told = [table_text(each) if each.shape[1] > 1 else f"[{'; '.join(f'({decimal(float(v))})' for v in each[:, 0])}]" for each in (x, w)]
-    return f"x = {told[0]}, w = {told[1]}, alpha = {decimal(alpha)}"
+    return f"x = {table_text(x)}, w = {table_text(w)}, alpha = {decimal(alpha)}"
 
 
 def why(args: Args, expected: Any) -> str:
