@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from lplab.exercises.lab15.file_bits import FILE_BITS
+from lplab.exercises.lab15.file_bits import draw_file_bits as draw_file_bits
 from lplab.exercises.lab15.gptq_step import GPTQ_STEP
 from lplab.exercises.lab15.gptq_step import draw_columns as draw_columns
 from lplab.exercises.lab15.rotate import ROTATE
@@ -11,5 +13,5 @@ from lplab.exercises.lab15.round_cache import draw_axes as draw_axes
 from lplab.exercises.lab15.smooth import SMOOTH
 from lplab.exercises.lab15.smooth import draw_alphas as draw_alphas
 
-EXERCISES = (GPTQ_STEP, SMOOTH, ROUND_CACHE, ROTATE)
+EXERCISES = (GPTQ_STEP, SMOOTH, ROUND_CACHE, ROTATE, FILE_BITS)
 QUESTIONS = ()
