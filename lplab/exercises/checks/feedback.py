@@ -14,7 +14,6 @@ from lplab.exercises.checks.numbers import count_text, decimal, differing_parts,
 from lplab.exercises.checks.verdict import FAILED, NOT_YET, PASSED, Counterexample, Verdict
 from lplab.exercises.isolation import Outcome, Raised
 from lplab.exercises.model.exercise import STAGES, Args, Exercise, Variant
-from lplab.exercises.model.forms import SameShapes
 
 
 @dataclass(frozen=True)
@@ -161,7 +160,7 @@ def _results(exercise: Exercise, wrong: Counterexample) -> tuple[str, str]:
     values = wrong.yours, wrong.expected
     if not all(isinstance(value, list | tuple) or np.ndim(value) for value in values):
         return _result(exercise, wrong.args, values[0]), _result(exercise, wrong.args, values[1])
-    names = exercise.form.names if isinstance(exercise.form, SameShapes) else ()
+    names = getattr(exercise.form, "names", ())  # of several arrays
     return differing_parts(*values, exercise.tolerance, names)
 
 

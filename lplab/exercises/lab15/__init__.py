@@ -6,6 +6,8 @@ from lplab.exercises.lab15.file_bits import FILE_BITS
 from lplab.exercises.lab15.file_bits import draw_file_bits as draw_file_bits
 from lplab.exercises.lab15.gptq_step import GPTQ_STEP
 from lplab.exercises.lab15.gptq_step import draw_columns as draw_columns
+from lplab.exercises.lab15.pack_ternary import PACK_TERNARY
+from lplab.exercises.lab15.pack_ternary import draw_ternary as draw_ternary
 from lplab.exercises.lab15.rotate import ROTATE
 from lplab.exercises.lab15.rotate import draw_rotation as draw_rotation
 from lplab.exercises.lab15.round_cache import ROUND_CACHE
@@ -13,5 +15,5 @@ from lplab.exercises.lab15.round_cache import draw_axes as draw_axes
 from lplab.exercises.lab15.smooth import SMOOTH
 from lplab.exercises.lab15.smooth import draw_alphas as draw_alphas
 
-EXERCISES = (GPTQ_STEP, SMOOTH, ROUND_CACHE, ROTATE, FILE_BITS)
+EXERCISES = (GPTQ_STEP, SMOOTH, ROUND_CACHE, ROTATE, FILE_BITS, PACK_TERNARY)
 QUESTIONS = ()
