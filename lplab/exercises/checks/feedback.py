@@ -158,9 +158,9 @@ def _body(exercise: Exercise, failure: Failure) -> list[str]:
 def _results(exercise: Exercise, wrong: Counterexample) -> tuple[str, str]:
     """What was returned and what was expected: of long sequences the part that differs."""
     values = wrong.yours, wrong.expected
-    if any(isinstance(value, int | float | bool) or np.ndim(value) == 0 for value in values):
+    if not all(isinstance(value, list | tuple) or np.ndim(value) for value in values):
         return _result(exercise, wrong.args, values[0]), _result(exercise, wrong.args, values[1])
-    return differing_parts(*values)
+    return differing_parts(*values, exercise.tolerance)
 
 
 def _result(exercise: Exercise, args: Args, value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lplab.exercises.checks.compare import same
 from lplab.number_text import MINUS, SUPERSCRIPTS
 
 MAX_TABLE_SIZE = 8  # numbers of a table that is shown as a whole
@@ -40,11 +41,15 @@ def sequence_text(values: Any) -> str:
     return "(" + ", ".join([*shown, f"… {len(values)} values"] if len(values) > 6 else shown) + ")"
 
 
-def differing_parts(yours: Any, expected: Any) -> tuple[str, str]:
+def differing_parts(yours: Any, expected: Any, tolerance: float = 0.0) -> tuple[str, str]:
     """Two results as text.
 
     Long sequences begin shortly before the place where they differ first. Of large tables it is the row of this place,
-    of several tables the one with it.
+    of several tables the one with it, of parts with different shapes the part with it.
+
+    Args:
+        yours, expected: the results.
+        tolerance: up to where rows, tables and parts count as equal, as a share of their largest magnitude.
 
     >>> differing_parts(range(10), [0, 1, 2, 3, 4, 5, 6, 8, 8, 9])
     ('(… from number 7 of 10: 6, 7, 8, 9)', '(… from number 7 of 10: 6, 8, 8, 9)')
@@ -56,16 +61,18 @@ def differing_parts(yours: Any, expected: Any) -> tuple[str, str]:
     ('(0, 0, 0, 1) in row 3', '(1, 1, 1, 2) in row 3')
     >>> differing_parts(np.zeros((2, 1, 4)), np.array([[[0.0] * 4], [[1.0] * 4]]))
     ('[(0, 0, 0, 0)] in matrix 1', '[(1, 1, 1, 1)] in matrix 1')
+    >>> differing_parts((0.5, np.ones(2)), (0.5, np.zeros(2)))
+    ('(1, 1) in part 1', '(0, 0) in part 1')
     """
     if not all(isinstance(value, list | tuple | range | np.ndarray) for value in (yours, expected)):
         return decimal(yours), decimal(expected)
+    if isinstance(expected, list | tuple) and len({np.shape(part) for part in expected}) > 1:
+        matrices = all(np.ndim(part) == 2 for part in expected)
+        return _of_part(yours, expected, "matrix" if matrices else "part", tolerance)
     if all(np.ndim(value) == 2 and np.size(value) <= MAX_TABLE_SIZE for value in (yours, expected)):
         return table_text(yours), table_text(expected)
     if np.ndim(yours) in (2, 3) and np.shape(yours) == np.shape(expected):
-        first = next((i for i, (a, b) in enumerate(zip(yours, expected, strict=True)) if not np.array_equal(a, b)), 0)
-        where = f"in {'row' if np.ndim(yours) == 2 else 'matrix'} {first}"
-        own, other = differing_parts(yours[first], expected[first])
-        return f"{own} {where}", f"{other} {where}"
+        return _of_part(yours, expected, "row" if np.ndim(yours) == 2 else "matrix", tolerance)
     each = [np.ravel(value).tolist() for value in (yours, expected)]
     shortest = min(map(len, each))
     first = next((i for i in range(shortest) if each[0][i] != each[1][i]), shortest)
@@ -75,6 +82,14 @@ def differing_parts(yours: Any, expected: Any) -> tuple[str, str]:
     shown = [[*map(decimal, values[start : start + 6]), *(["…"] if len(values) > start + 6 else [])] for values in each]
     texts = [f"(… from number {start + 1} of {len(v)}: {', '.join(s)})" for v, s in zip(each, shown, strict=True)]
     return texts[0], texts[1]
+
+
+def _of_part(yours: Any, expected: Any, what: str, tolerance: float) -> tuple[str, str]:
+    """The first row, table or part that differs, as text with its number."""
+    pairs = enumerate(zip(yours, expected, strict=True))
+    first = next((i for i, pair in pairs if not same(*pair, signed_zero=False, tolerance=tolerance)), 0)
+    own, other = differing_parts(yours[first], expected[first], tolerance)
+    return f"{own} in {what} {first}", f"{other} in {what} {first}"
 
 
 def table_text(values: Any) -> str:
