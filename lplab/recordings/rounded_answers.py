@@ -59,12 +59,7 @@ def cache_recipe(bits: int, keys: str, values: str) -> str:
 
 
 CACHES = MappingProxyType(
-    {
-        cache_recipe(bits, keys, values): (bits, keys, values)
-        for bits in CACHE_BITS
-        for keys in AXES
-        for values in AXES
-    }
+    {cache_recipe(bits, keys, values): (bits, keys, values) for bits in CACHE_BITS for keys in AXES for values in AXES}
 )
 """Bits, axis of keys and axis of values of each rounded cache, by its name."""
 RECIPES = (
