@@ -14,6 +14,27 @@ from lplab.exercises.lab15.round_cache import ROUND_CACHE
 from lplab.exercises.lab15.round_cache import draw_axes as draw_axes
 from lplab.exercises.lab15.smooth import SMOOTH
 from lplab.exercises.lab15.smooth import draw_alphas as draw_alphas
+from lplab.exercises.model.questions import Question
 
 EXERCISES = (GPTQ_STEP, SMOOTH, ROUND_CACHE, ROTATE, FILE_BITS, PACK_TERNARY)
-QUESTIONS = ()
+
+
+def input_lost() -> float:
+    """The share of the input of a layer of SmolLM2 that becomes zero in 8 bits with one scale, in percent."""
+    from lplab.quantizers import LayerInput
+    from lplab.recordings import language_model_recording
+
+    x = language_model_recording().layers["blocks.11.mlp"].inputs
+    return round(100 * float(((LayerInput(8, "tensor").quantize(x) == 0) & (x != 0)).mean()), 1)
+
+
+QUESTIONS = (
+    Question(
+        "15.a",
+        "One input of a layer is rounded to 8 bits, with one scale. What share of its numbers becomes zero?",
+        input_lost,
+        unit="%",
+        limits=(0, 100),
+        because="The largest number is 2,732, and the median is 0.064. Eight bits count from −127 to 127, so one step is 2,732 / 127 = 21.5. All numbers up to half a step, 10.8, become zero. Three numbers of 393,216 are larger, and all three belong to the first token.",
+    ),
+)
