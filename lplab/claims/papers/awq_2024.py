@@ -39,12 +39,12 @@ claim = ClaimBuilder(
     where="abstract; section 3; tables of perplexity",
     statement="Protecting the 1 % of weights whose activations are largest greatly reduces the error of 3 and 4 bits; "
     "so scaled, weights lose less than with rounding to nearest, and no more than with GPTQ.",
-    published="at 3 bits perplexity (2 to the power of the bits a token) 43.2 rounded to nearest and 13.0 with 1 % of the "
-    "weights in 16 bits (second-hand)",
+    published="at 3 bits perplexity (2 to the power of the bits a token) 43.2 rounded to nearest and 13.0 with 1 % of "
+    "the weights in 16 bits (second-hand)",
     experiment="The Llama of gptq_2023, its weights of 4 and 3 bits in groups of 32, rounded to nearest, by AWQ and by "
     "GPTQ with the same 8,192 training characters. Compared seed by seed: the loss of 32,768 test characters above "
-    f"that of float32. And again with a channel of {OUTLIER} times planted behind each norm. A channel is called salient "
-    f"here if its inputs are {SALIENT} times as large as those of the others.",
+    f"that of float32. And again with a channel of {OUTLIER} times planted behind each norm. A channel is called "
+    f"salient here if its inputs are {SALIENT} times as large as those of the others.",
     points=POINTS,
     seeds=SEEDS,
     budget_seconds=60,
