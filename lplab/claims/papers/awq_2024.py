@@ -47,7 +47,7 @@ claim = ClaimBuilder(
     f"salient here if its inputs are {SALIENT} times as large as those of the others.",
     points=POINTS,
     seeds=SEEDS,
-    budget_seconds=60,
+    budget_seconds=80,
     limits="Each way has its published grid, AWQ's does not force zero into the range. The error that AWQ minimizes is "
     "that of the layers which share an input, not of a whole block. The last explanation was added after the "
     "measurement.",

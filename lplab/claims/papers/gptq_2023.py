@@ -35,7 +35,7 @@ claim = ClaimBuilder(
     "32,768 test characters, in bits a character, above that of float32.",
     points=POINTS,
     seeds=SEEDS,
-    budget_seconds=110,
+    budget_seconds=70,
     limits="A model of 116 thousand parameters, where 4 bits cost next to nothing by either way. Groups of 128 and "
     "more do not fit into rows of 64.",
 )

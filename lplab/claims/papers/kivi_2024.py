@@ -51,7 +51,7 @@ claim = ClaimBuilder(
     "above that of float32.",
     points=POINTS,
     seeds=SEEDS,
-    budget_seconds=40,
+    budget_seconds=30,
     limits="Two heads of 32 channels and passages of 64 characters, so that a channel has two groups. All positions "
     "are rounded, where the paper keeps the last 128. The explanations of each half were added after the measurement.",
 )

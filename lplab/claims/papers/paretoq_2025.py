@@ -38,7 +38,7 @@ claim = ClaimBuilder(
     "Compared seed by seed: the loss of 32,768 test characters above that of float32.",
     points=POINTS,
     seeds=SEEDS,
-    budget_seconds=120,
+    budget_seconds=175,
     limits="A fifth of a short training has rounded weights. Scales follow the weights, where ParetoQ trains them.",
 )
 

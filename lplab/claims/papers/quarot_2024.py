@@ -46,7 +46,7 @@ claim = ClaimBuilder(
     "character, above that of float32.",
     points=POINTS,
     seeds=SEEDS,
-    budget_seconds=60,
+    budget_seconds=30,
     limits="The transform runs before every layer, where QuaRot merges most of it into the weights. Keys and values "
     "stay in float32. An outlier channel spreads over 64 channels here, over 4,096 there. The last two explanations "
     "were added after the measurement.",
