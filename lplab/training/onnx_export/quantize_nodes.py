@@ -65,8 +65,8 @@ def _checked_type(graph: OnnxGraph, rule: QuantSpec, role: str) -> OnnxType:
     if rule.quantizer is not None:
         raise graph.refuse(
             f"the {role} is rounded by a rule of its own ({getattr(rule.quantizer, 'label', rule.label)}): its values "
-            "are kept, not the codes with scales and zeros that a file needs; rules that are a format are exported, as in "
-            f"quantize_for_inference(model, 'int8'): {', '.join(exportable())}"
+            "are kept, not the codes with scales and zeros that a file needs; rules that are a format are exported, as "
+            f"in quantize_for_inference(model, 'int8'): {', '.join(exportable())}"
         )
     kind = None if rule.learned or rule.per_layer else onnx_type(rule.format)
     if kind is None:
