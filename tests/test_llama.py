@@ -2,6 +2,7 @@
 
 import math
 from itertools import islice
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -104,6 +105,7 @@ def test_bits_a_token_are_those_of_the_probabilities(model):
         p = model(IDS).softmax(-1)
     want = -np.mean([math.log2(p[b, t, IDS[b, t + 1]]) for b in range(2) for t in range(19)])
     assert bits_a_token(model, IDS) == pytest.approx(want, rel=1e-5)
+    assert bits_a_token(lambda ids: SimpleNamespace(logits=model(ids)), IDS) == bits_a_token(model, IDS)
 
 
 @torch.no_grad()

@@ -39,16 +39,18 @@ claim = ClaimBuilder(
     where="abstract; section 3; tables of perplexity",
     statement="Protecting the 1 % of weights whose activations are largest greatly reduces the error of 3 and 4 bits; "
     "so scaled, weights lose less than with rounding to nearest, and no more than with GPTQ.",
-    published="OPT-6.7B at 3 bits, perplexity 43.2 rounded to nearest and 13.0 with 1 % of the weights in 16 bits "
-    "(second-hand)",
+    published="at 3 bits perplexity (2 to the power of the bits a token) 43.2 rounded to nearest and 13.0 with 1 % of "
+    "the weights in 16 bits (second-hand)",
     experiment="The Llama of gptq_2023, its weights of 4 and 3 bits in groups of 32, rounded to nearest, by AWQ and by "
     "GPTQ with the same 8,192 training characters. Compared seed by seed: the loss of 32,768 test characters above "
-    f"that of float32. And again with a channel of {OUTLIER} times planted behind each norm.",
+    f"that of float32. And again with a channel of {OUTLIER} times planted behind each norm. A channel is called "
+    f"salient here if its inputs are {SALIENT} times as large as those of the others.",
     points=POINTS,
     seeds=SEEDS,
-    budget_seconds=60,
+    budget_seconds=80,
     limits="Each way has its published grid, AWQ's does not force zero into the range. The error that AWQ minimizes is "
-    "that of the layers which share an input, not of a whole block.",
+    "that of the layers which share an input, not of a whole block. The last explanation was added after the "
+    "measurement.",
 )
 
 
@@ -86,13 +88,18 @@ def awq_costs_less(results: Results) -> CheckResult:
     return _saved(results, outliers=False)
 
 
-@claim.criterion("AWQ costs no more than GPTQ")
-def as_good_as_gptq(results: Results) -> CheckResult:
-    """AWQ's rise is surely above GPTQ's by less than a tenth of what rounding to nearest costs, at 4 and at 3 bits."""
-    rises = {bits: tuple(_rise(results, way, bits) for way in WAYS) for bits in BITS}
+def _as_good(results: Results, outliers: bool) -> CheckResult:
+    """Whether AWQ costs surely no more than GPTQ and a tenth of rounding to nearest, at 4 and at 3 bits."""
+    rises = {bits: tuple(_rise(results, way, bits, outliers) for way in WAYS) for bits in BITS}
     text = "; ".join(f"{bits} bits: {paired_text(awq - gptq)}" for bits, (_, awq, gptq) in rises.items())
     room = (gptq + MORE * nearest - awq for nearest, awq, gptq in rises.values())
     return paired_result(f"AWQ's loss above GPTQ's, {text}.", *map(above, room))
+
+
+@claim.criterion("AWQ costs no more than GPTQ")
+def as_good_as_gptq(results: Results) -> CheckResult:
+    """AWQ's rise is surely above GPTQ's by less than a tenth of what rounding to nearest costs, at 4 and at 3 bits."""
+    return _as_good(results, outliers=False)
 
 
 @claim.explanation("This network has no salient channels")
@@ -110,6 +117,12 @@ def no_salient_channels(results: Results) -> CheckResult:
 def awq_costs_less_with_outliers(results: Results) -> CheckResult:
     """With planted channels AWQ's rise of the loss is surely below that of rounding to nearest."""
     return _saved(results, outliers=True)
+
+
+@claim.explanation("With planted channels AWQ costs no more than GPTQ")
+def as_good_as_gptq_with_outliers(results: Results) -> CheckResult:
+    """With planted channels AWQ's rise is surely above GPTQ's by less than a tenth of rounding to nearest's."""
+    return _as_good(results, outliers=True)
 
 
 @claim.summary
@@ -133,17 +146,22 @@ claim.draw(
     statistic=MEAN,
 )
 
-claim.compared(theirs_on="OPT and Llama models", ours_on="characters, a Llama of 116 thousand parameters")
+claim.compared(theirs_on="OPT-6.7B", ours_on="characters, a Llama of 116 thousand parameters")
 claim.found(
     awq_costs_less,
     holds="AWQ costs less than rounding to nearest",
     fails="AWQ does not surely cost less than rounding to nearest",
 )
-claim.found(as_good_as_gptq, holds="no more than GPTQ", fails="it is behind GPTQ")
+claim.found(as_good_as_gptq, holds="no more than GPTQ", fails="it costs more than GPTQ")
 claim.found(
     no_salient_channels,
-    holds="the network has no salient channels",
-    fails="the network may have salient channels",
+    holds="this network has no salient channels",
+    fails="this network may have salient channels",
+)
+claim.found(
+    as_good_as_gptq_with_outliers,
+    holds="with planted ones AWQ costs no more than GPTQ",
+    fails="with planted ones AWQ costs more than GPTQ, too",
 )
 
 AWQ_2024 = claim.build()
