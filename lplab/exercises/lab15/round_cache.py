@@ -116,7 +116,7 @@ ROUND_CACHE = Exercise(
     version=1,
     title="The axes of a cache",
     goal="Goal 3: choose the axis of the scales for each half of a cache",
-    minutes=15,
+    minutes=10,
     difficulty=2,
     statement=r"""
         A language model keeps the keys and the values of all tokens so far. Write `round_cache(keys, values, group)` for arrays [tokens, channels]. It returns new keys and new values in two bits. The helper `two_bits` rounds a matrix whose **rows** share a scale each. Your function decides which numbers go into a row.
