@@ -11,6 +11,7 @@ from . import (
     bin,
     clip,
     coins,
+    columns,
     energy_bill,
     hole,
     ladder,
@@ -47,6 +48,7 @@ _MODULES = (
     shared_scale,
     stripes,
     turned_outlier,
+    columns,
 )
 MECHANISMS = {module.MECHANISM.name: module.MECHANISM for module in _MODULES}
 
