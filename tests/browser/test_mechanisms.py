@@ -33,6 +33,7 @@ from lplab.widgets.mechanisms import (
     octaves,
     rectangle,
     register,
+    see_saw,
     shared_scale,
     skewed_array,
     stripes,
@@ -42,6 +43,7 @@ from tests.browser import mechanism_pages
 from tests.kinds import slow
 from tests.widgets.mechanisms.test_columns import by_least_squares as columns_by_least_squares
 from tests.widgets.mechanisms.test_hole import nearest_of_e2m1
+from tests.widgets.mechanisms.test_see_saw import by_hand as see_saw_error
 from tests.widgets.mechanisms.test_skewed_array import simulated as simulated_array
 from tests.widgets.mechanisms.test_stripes import block_of
 from tests.widgets.mechanisms.test_union import by_hand as union_by_hand
@@ -303,6 +305,19 @@ def check_columns(now: dict[str, Any], state: dict[str, Any]) -> None:
         assert now[how] == pytest.approx(np.linalg.norm(inputs @ (matrix - weights).T) / size)
 
 
+def check_see_saw(now: dict[str, Any], state: dict[str, Any]) -> None:
+    inputs, weights = see_saw.layer()
+    alpha = state["place"] / see_saw.PARTS
+    tops = np.abs(inputs).max(axis=0), np.abs(weights).max(axis=0)
+    channel = np.argmax(tops[0] * tops[1])
+    sides = (tops[0] * tops[1]) ** (1 - alpha), (tops[0] * tops[1]) ** alpha
+    assert now["alpha"] == alpha and now["factor"] == pytest.approx(tops[0][channel] / sides[0][channel])
+    assert [now["inputs"][0], now["weights"][0]] == pytest.approx([side[channel] for side in sides], abs=1e-4)
+    assert now["ratios"] == pytest.approx([side[channel] / np.median(side) for side in sides], rel=1e-4)
+    assert now["error"] == pytest.approx(see_saw_error(state["place"]), rel=1e-6)
+    assert now["isBest"] == (state["place"] == 20)
+
+
 CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "beads": check_beads,
     "bin": check_bin,
@@ -321,6 +336,7 @@ CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "turned_outlier": check_turned_outlier,
     "ball": check_ball,
     "stripes": check_stripes,
+    "see_saw": check_see_saw,
     "shared_scale": check_shared_scale,
     "union": check_union,
 }

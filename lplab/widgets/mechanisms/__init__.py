@@ -20,6 +20,7 @@ from . import (
     rectangle,
     register,
     ring,
+    see_saw,
     shared_scale,
     skewed_array,
     stripes,
@@ -48,6 +49,7 @@ _MODULES = (
     shared_scale,
     stripes,
     turned_outlier,
+    see_saw,
     columns,
 )
 MECHANISMS = {module.MECHANISM.name: module.MECHANISM for module in _MODULES}

@@ -52,9 +52,9 @@ def data() -> dict[str, Any]:
 
 
 def course(grid: WeightGrid, inputs: np.ndarray, weights: np.ndarray) -> dict[str, Any]:
-    """The integers of both roundings, and before each column and after the last:
+    """The integers of both roundings, and of each border how far the weights to come have been moved, and the errors.
 
-    how far the weights to come have been moved, in steps of their row's grid, and how far the output is off.
+    Moves are in steps of the row's grid.
     """
     hessian = input_hessian(inputs)
     nearest, rounded = grid.quantize(weights), gptq_round(weights, hessian, grid, damping=DAMPING)
@@ -86,7 +86,7 @@ MECHANISM = Mechanism(
     name="columns",
     title="A matrix that GPTQ rounds column by column",
     todo="Drag the *orange: border* to the right, column by column, or press *Play*. Then press *Shuffle the inputs*.",
-    alt="A matrix of 8 by 16 weights with a border. Left of it the weights are rounded, right of it arrows show how far "
-    "the weights have been moved. Below, the error of the layer's output for GPTQ and for rounding to nearest.",
+    alt="A matrix of 8 by 16 weights with a border. Left of it the weights are rounded, right of it arrows show how "
+    "far the weights have been moved. Below, the error of the layer's output for GPTQ and for rounding to nearest.",
     data=data,
 )
