@@ -146,7 +146,11 @@ claim.draw(
     statistic=MEAN,
 )
 
-claim.compared(theirs_on="OPT-6.7B", ours_on="characters, a Llama of 116 thousand parameters")
+claim.compared(
+    theirs_on="OPT-6.7B",
+    ours_on="characters, a Llama of 116 thousand parameters",
+    rows=({f"{name}, 3 bits": f"{name}, 3 bits" for name in ("nearest", "AWQ", "GPTQ")},),
+)
 claim.found(
     awq_costs_less,
     holds="AWQ costs less than rounding to nearest",

@@ -143,8 +143,8 @@ claim.found(
 claim.found(little_at_four_bits, holds="at 4 bits it saves little", fails="at 4 bits it saves more than little")
 claim.found(
     levels_without_zero,
-    holds="at 2 bits evenly spread levels without a zero train better than −2 … 1",
-    fails="at 2 bits −2 … 1 trains better than evenly spread levels without a zero",
+    holds="levels without a zero train better than −2 … 1",
+    fails="levels without a zero train no better than −2 … 1",
 )
 
 PARETOQ_2025 = claim.build()

@@ -188,9 +188,10 @@ def salient(point, seed):
     ({"name": "awq", "value": 2.56, "bits": 3, "outliers": False}, 0, 1),
     ({"name": "largest", "value": 12.0, "bits": 3, "outliers": False, "seed": 6}, 1, 0),
     ({"name": "awq", "value": 2.58, "bits": 3, "outliers": True}, 1, 1),
+    ({"name": "awq", "value": 2.56, "bits": 3, "outliers": True}, 1, 2),
 ])  # fmt: skip
 def test_awq_holds_and_can_fail(change, ring, which):
-    assert holds(AWQ_2024, salient) == ([True] * 2, [True] * 2)
+    assert holds(AWQ_2024, salient) == ([True] * 2, [True] * 3)
     assert not holds(AWQ_2024, but(salient, **change))[ring][which]
 
 
