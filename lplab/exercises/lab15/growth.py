@@ -118,15 +118,11 @@ GROWTH = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        The same model was trained for several numbers of `steps`. After each training, its loss was measured (`plain`), and once more with rounded weights (`rounded`). All three are arrays of the same length. Rounding costs the difference of the two losses. Kumar and others (2025) find that this cost is a power law of the training, $\text{cost}=C\cdot\text{steps}^{\gamma}$. So its logarithm is a straight line in the logarithm of the steps.
+        The same model was trained for several numbers of `steps`. After each training, its loss was measured (`plain`), and once more with rounded weights (`rounded`). Rounding costs the difference. By Kumar and others, $\text{cost}=C\cdot\text{steps}^{\gamma}$. So the logarithm of the cost is a straight line in the logarithm of the steps. Write `growth(steps, plain, rounded)` for three arrays. It returns three numbers:
 
-        Write `growth(steps, plain, rounded)` that returns three numbers:
-
-        1. the exponent $\gamma$, by a fit of this line with least squares. Chance can make a small cost zero or negative, and then it has no logarithm. Leave these trainings out of the fit;
+        1. the exponent $\gamma$, by a fit of this line with least squares (`np.polyfit(x, y, 1)` returns slope and offset). Chance can make a small cost zero or negative, which has no logarithm. Leave these trainings out of the fit;
         2. the cost that the law predicts at **twice** the largest of `steps`;
         3. the number of steps, among those given, after which the **rounded** model has the least loss.
-
-        `np.polyfit(x, y, 1)` returns slope and offset of a line.
     """,
     reference=growth,
     form=Numbers(count=3),
