@@ -143,7 +143,7 @@ GROWTH = Exercise(
     mistakes=(
         mistake("the cost is a quotient of the losses, not a difference", COST, "rounded / plain"),
         mistake("the loss of the rounded model itself is fitted, not what rounding costs", COST, "rounded"),
-        mistake("a line through the costs themselves, without logarithms", FIT, "np.polyfit(steps[there], cost[there], 1)", PREDICTED, "exponent * 2 * steps.max() + offset"),
+        mistake("a line through the costs themselves, without logarithms", FIT, "np.polyfit(steps, cost, 1)", PREDICTED, "exponent * 2 * steps.max() + offset"),
         mistake("only the cost has a logarithm: that is exponential growth", FIT, "np.polyfit(steps[there], np.log(cost[there]), 1)", PREDICTED, "np.exp(offset + exponent * 2 * steps.max())"),
         mistake("the line is fitted the other way round, steps against cost", FIT, "np.polyfit(np.log(cost[there]), np.log(steps[there]), 1)"),
         mistake("a line through the first and the last training alone", FIT, "np.polyfit(np.log(steps[there][[0, -1]]), np.log(cost[there][[0, -1]]), 1)"),
@@ -195,7 +195,11 @@ def draw_growth(function: Callable[..., Any]) -> Any:
 
 def exponents() -> dict[str, np.ndarray]:
     """The exponents of the stored claim's trainings: float64 [bits], by the way of rounding."""
-    return {name: np.array([growth(*recorded(way, bits))[0] for bits in BITS]) for name, way in WAYS.items()}
+    found = {}
+    for name, way in WAYS.items():
+        lines = [np.polyfit(np.log(steps), np.log(rounded - plain), 1) for steps, plain, rounded in (recorded(way, bits) for bits in BITS)]
+        found[name] = np.array([slope for slope, _ in lines])
+    return found
 
 
 def first_of_three(result: Any) -> float:

@@ -179,7 +179,7 @@ def draw_rotation(function: Callable[..., Any]) -> Any:
     from lplab import figures
 
     calls = [(*recorded(), q, False) for q in (np.eye(recorded()[0].shape[1]), rotation())]
-    results = read_results(function, calls, ROTATE.form, lambda parts: tuple(map(as_array, parts)))
+    results = read_results(function, calls, ROTATE.form, three_arrays)
     if any([part.shape for part in parts] != [recorded()[place].shape for place in (0, 2, 3)] for parts in results):
         raise NotReady("it does not return arrays with the shapes of embedding, w_in and w_out")
     yours = [results[0], results[1], results[1]]
@@ -191,6 +191,12 @@ def draw_rotation(function: Callable[..., Any]) -> Any:
         name="A language model's stream",
         along="bits of the inputs",
     )
+
+
+def three_arrays(result: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The three arrays of a result; ValueError if there are not three."""
+    embedding, w_in, w_out = result
+    return as_array(embedding), as_array(w_in), as_array(w_out)
 
 
 @cache

@@ -131,8 +131,8 @@ ROUND_CACHE = Exercise(
     show=show,
     why=why,
     examples=(
-        Example((matrix((0, 300, 3), (1, 400, 5), (3, 600, 9)), FLAT, 3), "In keys, each channel has three numbers that lie on its own four levels. Channel 0 has the levels 0, 1, 2 and 3, and channel 1 has 300, 400, 500 and 600. Nothing changes."),
-        Example((FLAT, matrix((0, 1, 3), (300, 400, 600), (3, 5, 9)), 3), "In values, each token has three numbers that lie on its own four levels. Nothing changes."),
+        Example((matrix((0, 300, 3), (1.25, 400, 5), (3, 600, 9)), FLAT, 3), "In keys, each channel has four levels of its own. Channel 0 has 0, 1, 2 and 3, so 1.25 becomes 1. Channel 1 has 300, 400, 500 and 600, and its numbers stay."),
+        Example((FLAT, matrix((0, 1.25, 3), (300, 400, 600), (3, 5, 9)), 3), "In values, each token has four levels of its own. Token 0 has 0, 1, 2 and 3, so 1.25 becomes 1. Token 1 has 300, 400, 500 and 600, and its numbers stay."),
         Example((matrix((0, 6, 0), (4, 6, 1), (9, 7, 9)), matrix((0, 4, 9), (6, 6, 7), (0, 1, 9)), 3), "The levels from 0 to 9 are 0, 3, 6 and 9. So 4 becomes 3, and 1 becomes 0, in channels of the keys and in tokens of the values."),
         Example((matrix((0, 9), (1, 0), (2, 3), (9, 5)), matrix((1, 2), (3, 4), (5, 6), (7, 8)), 2), "Four keys of a channel are two groups, tokens 0 and 1, and tokens 2 and 3. A pair is its own smallest and largest, so it is kept exactly."),
         Example((matrix((1, 2, 3, 4)), matrix((0, 1, 8, 9)), 2), "Four values of a token are two groups, channels 0 and 1, and channels 2 and 3. Each pair is kept exactly. One key does not fill a group of two."),
