@@ -72,11 +72,12 @@ def twice(embedding: np.ndarray, gain: Any, w_in: np.ndarray, w_out: np.ndarray,
 def computes_the_same(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
     """Whether the model reads the same numbers in its second layer, and no channel stands out any more."""
     for args, (embedding, w_in, w_out) in zip(calls, results, strict=True):
-        before, after = twice(*args[:4], args[5]), twice(embedding, 1.0, w_in, w_out, False)
+        old, gain, old_in, old_out, _, layer_norm = args
+        before, after = twice(old, gain, old_in, old_out, layer_norm), twice(embedding, 1.0, w_in, w_out, False)
         off = float(np.abs(after - before).max() / np.abs(before).max())
         if not off <= 1e-9:
             return Finding(f"A larger model computes something else: numbers in its second layer are off by {off:.2g} of the largest.", args)
-        if not np.abs(embedding).max() < 0.3 * np.abs(args[0]).max():
+        if not np.abs(embedding).max() < 0.3 * np.abs(old).max():
             return Finding("The large channel of a larger model still stands out: its stream is not rotated.", args)
     return None
 

@@ -37,8 +37,8 @@ def round_cache(keys, values, group):
 
 FULL, TURNS, KEYS = "len(keys) // group * group", "range(0, full, group)", "keys[part] = two_bits(keys[part].T).T"
 CHANNELS, VALUES = "range(0, values.shape[1], group)", "values[:, part] = two_bits(values[:, part])"
-KEYS_BY_TOKEN = (TURNS, "range(0, keys.shape[1], group)", KEYS, "keys[:, part] = two_bits(keys[:, part])")
-VALUES_BY_CHANNEL = (CHANNELS, "range(0, len(values) // group * group, group)", VALUES, "values[part] = two_bits(values[part].T).T")
+TOKEN_TURNS, TOKEN_KEYS = "range(0, keys.shape[1], group)", "keys[:, part] = two_bits(keys[:, part])"
+CHANNEL_TURNS, CHANNEL_VALUES = "range(0, len(values) // group * group, group)", "values[part] = two_bits(values[part].T).T"
 
 
 def matrix(*rows: Sequence[float]) -> np.ndarray:
@@ -142,9 +142,9 @@ ROUND_CACHE = Exercise(
     boundary=cases,
     properties=(Property("keys and values of a language model are those of the library's cache", real_calls, agrees_with_the_library),),
     mistakes=(
-        mistake("the axes are exchanged: keys by token, values by channel", *KEYS_BY_TOKEN, *VALUES_BY_CHANNEL),
-        mistake("keys by token, as values are", *KEYS_BY_TOKEN),
-        mistake("values by channel, as keys are", *VALUES_BY_CHANNEL),
+        mistake("the axes are exchanged: keys by token, values by channel", TURNS, TOKEN_TURNS, KEYS, TOKEN_KEYS, CHANNELS, CHANNEL_TURNS, VALUES, CHANNEL_VALUES),
+        mistake("keys by token, as values are", TURNS, TOKEN_TURNS, KEYS, TOKEN_KEYS),
+        mistake("values by channel, as keys are", CHANNELS, CHANNEL_TURNS, VALUES, CHANNEL_VALUES),
         mistake("the keys are not turned for two_bits: all channels of a token share a scale", KEYS, "keys[part] = two_bits(keys[part])"),
         mistake("reshape in place of a transpose: in keys, neighbouring channels of a token share a scale", KEYS, "keys[part] = two_bits(keys[part].reshape(-1, group)).reshape(group, -1)"),
         mistake("all tokens of a channel share one scale in keys, not only group of them", KEYS, "keys[:full] = two_bits(keys[:full].T).T"),
