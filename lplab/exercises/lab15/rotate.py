@@ -144,6 +144,8 @@ ROTATE = Exercise(
         mistake("the gain acts after the turn, on other channels", "(w_in * gain) @ q", "(w_in @ q) * gain"),
         mistake("w_in is divided by the gain", "w_in * gain", "w_in / gain"),
         mistake("the gain goes into the embedding, too", "return embedding @ q", "return (embedding * gain) @ q"),
+        mistake("all turn, but the gain is lost, and LayerNorm's mean is forgotten", "if layer_norm", "if False", "w_in * gain", "w_in"),
+        mistake("one mean for all tokens, and one for all that w_out writes", EMBEDDING_MEAN, "embedding - embedding.mean()", OUT_MEAN, "w_out - w_out.mean()"),
         mistake("LayerNorm is taken for RMSNorm: no mean is taken out", "if layer_norm", "if False"),
         mistake("the mean is taken out for RMSNorm, too", "if layer_norm", "if True"),
         mistake("the mean is taken out of the embedding only, while w_out still writes one", OUT_MEAN, "w_out"),

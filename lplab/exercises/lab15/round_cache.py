@@ -149,6 +149,7 @@ ROUND_CACHE = Exercise(
         mistake("reshape in place of a transpose: in keys, neighbouring channels of a token share a scale", KEYS, "keys[part] = two_bits(keys[part].reshape(-1, group)).reshape(group, -1)"),
         mistake("all tokens of a channel share one scale in keys, not only group of them", KEYS, "keys[:full] = two_bits(keys[:full].T).T"),
         mistake("all channels of a token share one scale in values, not only group of them", VALUES, "values[:] = two_bits(values)"),
+        mistake("group is not used: all tokens of a channel share a scale in keys, and all channels of a token in values", FULL, "len(keys)", KEYS, "keys[:] = two_bits(keys.T).T", VALUES, "values[:] = two_bits(values)"),
         mistake("all channels of group tokens share one scale in keys", KEYS, "keys[part] = two_bits(keys[part].reshape(1, -1)).reshape(group, -1)"),
         mistake("all tokens share one scale in values", VALUES, "values[:, part] = two_bits(values[:, part].reshape(1, -1)).reshape(len(values), -1)"),
         mistake("keys that fill no group are rounded, too", FULL, "len(keys)"),
