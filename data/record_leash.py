@@ -60,10 +60,10 @@ def run(every: int, momentum: float) -> tuple[np.ndarray, np.ndarray, int]:
         loss=nn.functional.mse_loss,
     )
     shared = [np.float32(leash.START)] * every
-    for each in training.rounds(leash.STEPS // every):
+    for _ in training.rounds(leash.STEPS // every):
         shared += [model.weight.detach().numpy()[0].copy()] * every
     paths = np.array(kept).reshape(-1, learners, every, 2).swapaxes(0, 1).reshape(learners, leash.STEPS, 2)
-    return paths, np.array(shared[: leash.STEPS + 1]), each.payload_bytes // learners
+    return paths, np.array(shared[: leash.STEPS + 1]), training.ledger.total(step=0, rank=0)
 
 
 def record() -> dict[str, Any]:

@@ -40,9 +40,8 @@ export default mechanism({
     const x = (value) => middle + (value - WEST) * wide;
     const y = (value) => MAP.top + (NORTH - value) * MAP.tall;
     const line = (points) => `M${points.map(([px, py]) => `${x(px)},${y(py)}`).join("L")}`;
-    const map = add(svg, "svg", { width, height: MAP.bottom, style: "overflow: hidden" });
-    for (const [rx, ry] of data.contours) add(map, "ellipse", { class: "tick faint", cx: x(0), cy: y(0), rx: rx * wide, ry: ry * MAP.tall });
-    add(map, "path", { class: "green-line", "stroke-width": 3, d: `M${x(0) - 6},${y(0)}h12m-6,-6v12` });
+    add(svg, "path", { class: "tick faint", d: data.contours.map(([a, b]) => ellipse(x, y, a, b, width)).join("") });
+    add(svg, "path", { class: "green-line", "stroke-width": 3, d: `M${x(0) - 6},${y(0)}h12m-6,-6v12` });
     const before = add(svg, "path", { class: "blue-line dashed", "stroke-width": 2 });
     const leashes = add(svg, "path", { class: "axis dashed faint" });
     const trails = add(svg, "path", { class: "axis", "stroke-width": 1.5 });
@@ -74,7 +73,7 @@ export default mechanism({
     });
     add(svg, "text", { class: "lp-small", x: 2, y: RAIL + 4 }, "outer momentum");
     const last = data.momenta.length - 1;
-    const rail = scale([0, last], [136, width - 36]);
+    const rail = scale([0, last], [150, width - 36]);
     add(svg, "path", { class: "axis", d: `M${rail(0)},${RAIL}H${rail(last)}` });
     stage.handle({
       name: "outer momentum",
@@ -97,7 +96,7 @@ export default mechanism({
       ends.forEach((end, k) => set(end, { cx: x(now.paths[k].at(-1)[0]), cy: y(now.paths[k].at(-1)[1]) }));
       set(mean, { cx: x(now.mean[0]), cy: y(now.mean[1]) });
       mean.style.display = now.met ? "" : "none";
-      set(arrow, { d: now.met ? line([now.from, now.to]) + head([x(now.from[0]), y(now.from[1])], [x(now.to[0]), y(now.to[1])]) : "" });
+      set(arrow, { d: now.met ? arrowTo([x(now.from[0]), y(now.from[1])], [x(now.to[0]), y(now.to[1])]) : "" });
       set(shared, { cx: x(now.to[0]), cy: y(now.to[1]) });
       set(loss, {}, `loss ${now.loss.toFixed(2)}`);
       const wideBar = Math.min(10, (time(1) - time(0)) * 0.7);
@@ -106,7 +105,7 @@ export default mechanism({
         add(bars, "rect", { class: step <= now.round * now.every ? "blue-fill" : "lp-outline", x: time(step) - wideBar / 2, y: BARS, width: wideBar, height: FOOT - BARS });
       }
       set(clock, { transform: `translate(${time(now.steps)},${FOOT + 1})` });
-      label.textContent = now.every > 1 ? `meet at ${now.every}` : "meet always";
+      label.textContent = now.every > 1 ? `every ${now.every} steps` : "every step";
       set(label.parentElement, { transform: `translate(${clamp(time(now.every), 63, width - 63) - time(now.every)})` });
       set(stem, { d: `M${time(now.every)},${POST + 12}V${FOOT}` });
       set(price, {}, `${data.bytes} bytes at each meeting: ${short(now.rate)} a step`);
@@ -117,11 +116,8 @@ export default mechanism({
   tell(now, state, data) {
     const { every, momentum, round, within, met, apart, ratio, loss, sent, rate, end } = now;
     if (end) return `After ${data.steps} steps and <b>${round} ${round > 1 ? "meetings" : "meeting"}</b> the loss is <b class="blue">${loss.toFixed(2)}</b>; the lowest is ${data.lowest}. A learner has sent ${sent} bytes, ${short(rate)} a step. The outer momentum was <b class="orange">${momentum}</b>.`;
-    if (met) {
-      const how = ratio > 1.005 ? "beyond" : ratio < 0.995 ? "short of" : "to";
-      return `They have met, each sends ${data.bytes} bytes, and the loss is <b class="blue">${loss.toFixed(2)}</b>. The <b class="orange">outer step</b> is <b>${ratio.toFixed(2)} times</b> as long as the way to their mean, the open circle: with an outer momentum of ${momentum} it goes ${how} it.`;
-    }
-    if (!within) return `Four learners begin with the same weights, where the loss is <b class="blue">${loss.toFixed(2)}</b>. Each has digits of its own. They will meet after ${every > 1 ? `${every} steps` : "each step"}.`;
+    if (met) return `They have met, and each has sent ${data.bytes} bytes. With a momentum of ${momentum}, the <b class="orange">outer step</b> is <b>${ratio.toFixed(2)} times</b> as long as the way to their mean, the open circle. The shared weights now have a loss of <b class="blue">${loss.toFixed(2)}</b>.`;
+    if (!within) return `Four learners begin at the same weights, the <b class="blue">blue point</b> with a loss of ${loss.toFixed(2)}. Each has digits of its own. They will meet after ${every > 1 ? `${every} steps` : "each step"}.`;
     return `Each learner has taken <b>${within} of ${every} ${every > 1 ? "steps" : "step"}</b> of round ${round + 1} with digits of its own, and sent nothing. The farthest is ${apart.toFixed(2)} from their mean.`;
   },
 
@@ -140,10 +136,23 @@ function beatOf(every, taken) {
   return Math.floor(taken / every) * (every + 1) + (taken % every);
 }
 
-/** The head of an arrow, if the arrow is long enough. */
-function head([x, y], [u, v]) {
+/** The part of an ellipse around 0, 0 that lies on the map. */
+function ellipse(x, y, a, b, width) {
+  let d = "";
+  for (let k = 0, inside = false; k <= 180; k += 1) {
+    const [px, py] = [x(a * Math.cos((k * Math.PI) / 90)), y(b * Math.sin((k * Math.PI) / 90))];
+    const on = px > 0 && px < width && py > 0 && py < MAP.bottom;
+    if (on) d += `${inside ? "L" : "M"}${px},${py}`;
+    inside = on;
+  }
+  return d;
+}
+
+/** An arrow that ends at the rim of a point; without a head if it is short. */
+function arrowTo([x, y], [u, v]) {
   const length = Math.hypot(u - x, v - y);
-  if (length < 12) return "";
-  const [dx, dy] = [((u - x) / length) * 9, ((v - y) / length) * 9];
-  return `M${u - dx - dy * 0.6},${v - dy + dx * 0.6}L${u},${v}L${u - dx + dy * 0.6},${v - dy - dx * 0.6}`;
+  if (length < 22) return `M${x},${y}L${u},${v}`;
+  const [dx, dy] = [(u - x) / length, (v - y) / length];
+  const [tx, ty] = [u - 9 * dx, v - 9 * dy];
+  return `M${x},${y}L${tx},${ty}M${tx - 8 * dx - 5 * dy},${ty - 8 * dy + 5 * dx}L${tx},${ty}L${tx - 8 * dx + 5 * dy},${ty - 8 * dy - 5 * dx}`;
 }
