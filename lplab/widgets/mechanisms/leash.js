@@ -67,7 +67,7 @@ export default mechanism({
       point: ({ every }) => [time(every), POST],
       drag: (px) => Math.log2(Math.max(time.inverse(px), 1)),
       set: (every) => ({ every, beat: beatOf(data.every[every], stage.now.steps) }),
-      shape: (g) => (label = pill(add(g, "g"), 122)),
+      shape: (g) => (label = pill(add(g, "g"), 140)),
       page: 2,
       surface: (px, py) => py > MAP.bottom && py < FOOT + 10,
     });
@@ -106,7 +106,7 @@ export default mechanism({
       }
       set(clock, { transform: `translate(${time(now.steps)},${FOOT + 1})` });
       label.textContent = now.every > 1 ? `every ${now.every} steps` : "every step";
-      set(label.parentElement, { transform: `translate(${clamp(time(now.every), 63, width - 63) - time(now.every)})` });
+      set(label.parentElement, { transform: `translate(${clamp(time(now.every), 72, width - 72) - time(now.every)})` });
       set(stem, { d: `M${time(now.every)},${POST + 12}V${FOOT}` });
       set(price, {}, `${data.bytes} bytes at each meeting: ${short(now.rate)} a step`);
       outer.textContent = now.momentum;
