@@ -332,7 +332,7 @@ def test_an_answer_is_the_likeliest_tokens_with_and_without_a_cache(model):
 
 
 def test_an_answer_ends_where_the_model_ends_it(model):
-    first = int(list(answer(model, Letters(), "Why?", tokens=1))[0])
+    first = int(next(iter(answer(model, Letters(), "Why?", tokens=1))))
 
     class EndsAtOnce(Letters):
         def token_to_id(self, token):
