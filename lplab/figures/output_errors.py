@@ -33,8 +33,8 @@ def output_errors(
     values = np.array(list(errors.values()), np.float64)
     if not (np.isfinite(values) & (values > 0)).all():
         raise ValueError(f"errors must be finite and above 0, got {dict(errors)}")
-    low, high = float(np.floor(np.log10(values.min()) - 0.1)), float(np.ceil(np.log10(values.max()) + 0.1))
-    y, texts = rows["tickvals"], np.array([f" {percent(value)}" for value in values.tolist()], dtype=str)
+    low, high = float(np.floor(np.log10(values.min()) - 0.1)), float(np.log10(values.max()) + 0.35)
+    y, texts = rows["tickvals"], np.array([f"  {percent(value)}" for value in values.tolist()], dtype=str)
     here = np.array(list(errors)) == chosen
     lines = traces.line(
         "from the left",
@@ -52,12 +52,12 @@ def output_errors(
         "%{text}",
         text=np.array([f"{name} {percent(value)}" for name, value in errors.items()], dtype=str),
     )
-    decades = np.arange(low, high + 1)
+    decades = np.arange(low, np.floor(high) + 1)
     ticks = axes.ticks(10.0**decades, [f"{100 * 10.0**decade:g} %" for decade in decades.tolist()])
     layout = {"xaxis": axes.axis(low, high, f"error of {what}", type="log") | ticks, "yaxis": rows}
     told = "; ".join(f"{name} {percent(value)}" for name, value in errors.items())
     return style.apply_style(
-        style.figure([lines, points, traces.words("errors", values, y, texts, "top center")], layout),
+        style.figure([lines, points, traces.words("errors", values, y, texts, "middle right")], layout),
         alt=f"Error of {what}. {told}.",
         title=title or f"{chosen}: {what} is off by {percent(errors[chosen])}",
         height=height or 120 + 44 * len(errors),

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from lplab.figures import axes, style, traces
 from lplab.figures.legend import entry, legend
 
-FIRST, OTHERS, MEDIAN = "largest, first token", "largest, other tokens", "median"
+FIRST, OTHERS, MEDIAN = "first token", "other tokens", "median of all"
 
 
 def stream_magnitudes(first: Any, others: Any, medians: Any, *, title: str = "", height: int = 300) -> go.Figure:
@@ -19,7 +19,7 @@ def stream_magnitudes(first: Any, others: Any, medians: Any, *, title: str = "",
     Args:
         first, others: |x| of each channel, of the first token and the largest of the others: [places, channels].
         medians: of all numbers: [places].
-        title: the point that it makes; by default which channel is how many times as large as the median.
+        title: the point that it makes; by default the largest number and its channel.
         height: in pixels.
 
     Raises:
@@ -27,7 +27,7 @@ def stream_magnitudes(first: Any, others: Any, medians: Any, *, title: str = "",
 
     >>> fig = stream_magnitudes([[1.0, 900.0]], [[3.0, 2.0]], [1.5])
     >>> fig.layout.meta["title"]
-    'Channel 1 of the first token: 900, the median 1.5'
+    'First token, channel 1: 900'
     """
     largest = {FIRST: np.asarray(first, np.float64), OTHERS: np.asarray(others, np.float64)}
     middle = np.asarray(medians, np.float64)
@@ -61,13 +61,13 @@ def stream_magnitudes(first: Any, others: Any, medians: Any, *, title: str = "",
     ticks = axes.ticks(10.0**decades, [f"{10.0**decade:,g}" for decade in decades.tolist()])
     layout = {
         "xaxis": axes.axis(-0.5, len(x) - 0.5, "before block", nticks=8),
-        "yaxis": axes.axis(low, high, "magnitude", type="log") | ticks,
+        "yaxis": axes.axis(low, high, "largest magnitude", type="log") | ticks,
     }
     return style.apply_style(
         style.figure(drawn, layout),
         alt=f"Magnitudes before each of {len(x) - 1} blocks. Largest before block {place}: channel {channel} of the "
         f"first token has {top}, the median there is {usual}.",
-        title=title or f"Channel {channel} of the first token: {top}, the median {usual}",
+        title=title or f"First token, channel {channel}: {top}",
         subtitle=legend(*map(entry, drawn)),
         height=height,
         t=66,

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 import numpy as np
 import plotly.graph_objects as go
 
-from lplab.figures import axes, shapes, style, traces
+from lplab.figures import axes, style, traces
 from lplab.figures.legend import entry, legend
 
 LETTERS = 46  # of a line, so that it fits a phone
 LINES = 7  # of a text; what is longer ends in an ellipsis
-SPLIT = 0.4  # of the height, below the text
+BELOW = 0.2  # of the height, for the marks below the text
 NOTHING = "(nothing)"
 
 
@@ -57,7 +57,7 @@ def written_text(
     grey = traces.points(
         "other recipes",
         np.clip([losses[name] for name in others], low, high),
-        np.zeros(len(others)),
+        np.full(len(others), BELOW / 2),
         traces.marker("circle-open", 10, style.GREY, edge=2),
         hover,
         text=np.array(others, dtype=str),
@@ -66,37 +66,34 @@ def written_text(
     here = traces.points(
         "this recipe",
         np.clip([loss], low, high),
-        np.zeros(1),
+        np.full(1, BELOW / 2),
         traces.marker("diamond", 14, style.VERMILION),
         hover,
         text=np.array([chosen], dtype=str),
         customdata=np.array([loss]),
     )
+    as_it_is = traces.line(
+        "unrounded", np.full(2, unrounded), np.array([0.0, BELOW]), traces.stroke(style.GREEN, 3), "unrounded %{x:.2f}"
+    )
     words = traces.words(
         "what the model writes",
-        np.zeros(1),
+        np.array([low]),
         np.ones(1),
         ["<br>".join(html.escape(line, quote=False) for line in lines_of(text))],
         "bottom right",
-        xaxis="x2",
-        yaxis="y2",
         cliponaxis=False,
     )
     words["textfont"] = {"size": style.TICK, "family": style.MONO}
-    hidden = {"visible": False, "fixedrange": True}
     layout = {
-        "xaxis": axes.axis(low, high, "loss (bits a token)", nticks=7),
-        "yaxis": {"range": [-1, 1], "domain": [0, SPLIT - 0.12], "showticklabels": False, "showgrid": False},
-        "xaxis2": {"range": [0, 1], "anchor": "y2"} | hidden,
-        "yaxis2": {"range": [0, 1], "domain": [SPLIT, 1], "anchor": "x2"} | hidden,
-        "shapes": [shapes.upright(unrounded, line=traces.stroke(style.GREEN, 2))],
+        "xaxis": axes.axis(low, high, "loss (bits a token)", nticks=7, showgrid=False),
+        "yaxis": {"range": [0, 1], "showticklabels": False, "ticks": "", "showgrid": False, "showline": False},
     }
     told = "; ".join(f"{name} {value:.2f}" for name, value in losses.items())
     return style.apply_style(
-        style.figure([grey, here, words], layout),
+        style.figure([as_it_is, grey, here, words], layout),
         alt=f"With {chosen} the model writes: {plain(text)} Loss in bits a token, {unrounded:.2f} unrounded: {told}.",
         title=point,
-        subtitle=legend(entry(here), entry(grey), (style.GREEN, "┃", "unrounded")),
+        subtitle=legend(entry(here), entry(grey), entry(as_it_is, sign="┃")),
         height=height,
         l=24,
         t=66,
@@ -116,6 +113,6 @@ def lines_of(text: str) -> list[str]:
     """A text in lines that fit a phone, at most so many.
 
     >>> lines_of("word " * 100)[-1]
-    'word word word word word word word word …'
+    'word word word word word word word word word …'
     """
     return textwrap.wrap(plain(text), LETTERS, max_lines=LINES, placeholder=" …")

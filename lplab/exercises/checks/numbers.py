@@ -89,6 +89,19 @@ def differing_parts(yours: Any, expected: Any, tolerance: float = 0.0, names: Se
     return texts[0], texts[1]
 
 
+def without_noise(value: Any) -> Any:
+    """Numbers rounded to 13 digits, for results that may differ by rounding; sequences stay sequences.
+
+    >>> without_noise((0.1 + 0.2, [0.7 + 0.1, 400])), without_noise(np.array([0.1 + 0.2])).tolist()
+    ((0.3, [0.8, 400]), [0.3])
+    """
+    if isinstance(value, list | tuple):
+        return type(value)(map(without_noise, value))
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        return np.array([float(f"{x:.13g}") for x in value.ravel().tolist()]).reshape(value.shape)
+    return float(f"{float(value):.13g}") if isinstance(value, float | np.floating) else value
+
+
 def _of_part(yours: Any, expected: Any, what: str, tolerance: float, names: Sequence[str] = ()) -> tuple[str, str]:
     """The first row, table or part that differs, as text with its name or number."""
     pairs = enumerate(zip(yours, expected, strict=True))

@@ -6,6 +6,8 @@ from lplab.exercises.lab15.file_bits import FILE_BITS
 from lplab.exercises.lab15.file_bits import draw_file_bits as draw_file_bits
 from lplab.exercises.lab15.gptq_step import GPTQ_STEP
 from lplab.exercises.lab15.gptq_step import draw_columns as draw_columns
+from lplab.exercises.lab15.growth import GROWTH
+from lplab.exercises.lab15.growth import draw_growth as draw_growth
 from lplab.exercises.lab15.pack_ternary import PACK_TERNARY
 from lplab.exercises.lab15.pack_ternary import draw_ternary as draw_ternary
 from lplab.exercises.lab15.rotate import ROTATE
@@ -16,7 +18,7 @@ from lplab.exercises.lab15.smooth import SMOOTH
 from lplab.exercises.lab15.smooth import draw_alphas as draw_alphas
 from lplab.exercises.model.questions import Question
 
-EXERCISES = (GPTQ_STEP, SMOOTH, ROUND_CACHE, ROTATE, FILE_BITS, PACK_TERNARY)
+EXERCISES = (GPTQ_STEP, SMOOTH, ROUND_CACHE, ROTATE, FILE_BITS, PACK_TERNARY, GROWTH)
 
 
 def input_lost() -> float:

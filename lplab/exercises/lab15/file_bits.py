@@ -93,12 +93,12 @@ FILE_BITS = Exercise(
     minutes=10,
     difficulty=1,
     statement=r"""
-        A model is a list `tensors` of triples `(rows, columns, is_rounded)`. In a rounded matrix, each weight has `bits`. In each row, `group` neighbours share a scale of `scale_bits` and a zero of `zero_bits`. Where a group does not divide a row, the last group of the row is smaller. It stores a scale and a zero, too. A tensor that is not rounded, such as the weight of a norm, has 16 bits a number and no scales.
+        A model is a list `tensors` of triples `(rows, columns, is_rounded)`. In a rounded matrix, each weight has `bits`. In each row, `group` neighbours share a scale of `scale_bits` and a zero of `zero_bits`. Where a group does not divide a row, the last group of the row is smaller. It stores a scale and a zero, too. What is not rounded has 16 bits a number.
 
         Write `file_bits(tensors, bits, group, scale_bits, zero_bits)` that returns two numbers:
 
         1. the bits per weight of the rounded matrices alone, which papers state;
-        2. the bits per number of the whole file, which your disk holds.
+        2. the bits per number of the whole file.
     """,
     reference=file_bits,
     form=Numbers(count=2),

@@ -120,14 +120,14 @@ GPTQ_STEP = Exercise(
     statement=r"""
         GPTQ rounds a row `w` of a weight matrix column by column. The columns before `j` are done. Write `gptq_step(w, j, h, step)` that returns the row after column j's turn, as a new array.
 
-        1. `w[j]` becomes the nearest multiple of `step`. Halfway, take the even multiple.
-        2. The columns after j change so that the layer's output changes as little as possible. They are not rounded yet. The columns before j stay.
+        1. `w[j]` becomes the nearest multiple of `step`. Halfway, take the even one.
+        2. The columns after j change, so that the layer's output changes as little as possible. The columns before j stay.
 
-        Let $\Delta$ be the change of the whole row. It costs $\Delta^T H\,\Delta$, where `h` is the matrix $H$ of the layer's inputs. If rounding changes `w[j]` by $e$, it costs least to change the columns after j by the $d$ that solves
+        A change $\Delta$ of the whole row costs $\Delta^T H\,\Delta$, where `h` is the matrix $H$ of the layer's inputs. If rounding adds $e$ to `w[j]`, the best changes $d$ of the columns after j solve
 
         $$H_{LL}\;d=-e\,H_{Lj}$$
 
-        Here $L$ stands for the columns after j. So $H_{LL}$ is a square part of $H$, and $H_{Lj}$ a part of its column j. `np.linalg.solve(a, b)` solves $a\,x=b$.
+        Here $L$ stands for these columns, so $H_{LL}$ is a square part of $H$. `np.linalg.solve(a, b)` solves $a\,x=b$.
     """,
     reference=gptq_step,
     form=SameShape(0),

@@ -122,11 +122,11 @@ PACK_TERNARY = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        BitNet's weights are −1, 0 or 1 times a scale. Three levels need $\log_2 3=1.58$ bits. As $3^5=243$ is below 256, five of them fit into a byte. Write `pack_ternary(w)` for a row `w` of weights, not all of them zero. It returns the scale and an array of bytes.
+        BitNet's weights are −1, 0 or 1 times a scale. As $3^5=243$ is below 256, five of them fit into a byte. Write `pack_ternary(w)` for a row `w` of weights, not all zero. It returns the scale and an array of bytes.
 
         1. The scale is the mean magnitude of the row.
-        2. The level of a weight is the weight divided by the scale, rounded to the nearest whole number (halfway to the even one), and limited to −1, 0 and 1.
-        3. A byte holds five neighbouring weights. It is a number with five digits in base 3, and each digit is a level plus 1. The **first** of the five weights is the digit for ones, the second that for threes, and so on. If the last byte has fewer than five weights, weights of level **0** fill it up.
+        2. The level of a weight is the weight divided by the scale, rounded to a whole number (halfway to the even one), and limited to −1, 0 and 1.
+        3. A byte holds five neighbours. It is a number with five digits in base 3, and each digit is a level plus 1. The **first** of the five weights is the digit for ones, the second that for threes, and so on. If the last byte has fewer weights, weights of level **0** fill it up.
     """,
     reference=pack_ternary,
     form=ScaleAndBytes(),

@@ -109,11 +109,11 @@ ROTATE = Exercise(
     minutes=15,
     difficulty=2,
     statement=r"""
-        In a language model, each token has a row x of the **stream**. It begins as a row of `embedding` [tokens, stream]. A layer reads `norm(x) * gain` and multiplies it with `w_in` [hidden, stream], so it computes $h=f(w_{in}\,(\text{norm}(x)\cdot\text{gain}))$. Then it adds $w_{out}\,h$ to the stream, with `w_out` [stream, hidden].
+        The stream of a token begins as a row x of `embedding` [tokens, stream]. A layer computes $h=f(w_{in}\,(\text{norm}(x)\cdot\text{gain}))$ with `w_in` [hidden, stream] and a `gain` for each channel. Then it adds $w_{out}\,h$ to x, with `w_out` [stream, hidden].
 
-        Now every x is to become `x @ q`, for an orthogonal matrix `q` ($q^T q=1$). Write `rotate(embedding, gain, w_in, w_out, q, layer_norm)` that returns the new `embedding`, `w_in` and `w_out`. With them, h must be the same as before. The new norm has **no gain** and is RMSNorm, which divides x by its root mean square over the channels.
+        Now every x is to become `x @ q`, for an orthogonal matrix `q` ($q^T q=1$). Write `rotate(embedding, gain, w_in, w_out, q, layer_norm)` that returns the new `embedding`, `w_in` and `w_out`. With them, h must be as before. The new norm is RMSNorm, which divides x by its root mean square over the channels, and it has **no gain**.
 
-        If `layer_norm` is True, the old norm is LayerNorm, which first subtracts from x its mean over the channels. RMSNorm does the same only if this mean is zero. So take the mean out of everything that is written to the stream, before you rotate it.
+        If `layer_norm` is True, the old norm is LayerNorm, which first subtracts from x its mean over the channels. So take this mean out of everything that is written to the stream, before you rotate.
     """,
     reference=rotate,
     form=SameShapes((("embedding", 0), ("w_in", 2), ("w_out", 3))),

@@ -18,9 +18,8 @@ from lplab.quantizers import Kivi
 
 def two_bits(x):
     """The numbers of each row of x on four levels, from the smallest to the largest of the row."""
-    low, high = x.min(axis=1, keepdims=True), x.max(axis=1, keepdims=True)
-    step = np.where(high > low, (high - low) / 3, 1)
-    return low + step * np.round((x - low) / step)
+    low, step = x.min(axis=1, keepdims=True), np.ptp(x, axis=1, keepdims=True) / 3
+    return low + step * np.round((x - low) / np.where(step > 0, step, 1))
 
 
 def round_cache(keys, values, group):
@@ -116,13 +115,13 @@ ROUND_CACHE = Exercise(
     version=1,
     title="The axes of a cache",
     goal="Goal 3: choose the axis of the scales for each half of a cache",
-    minutes=15,
+    minutes=10,
     difficulty=2,
     statement=r"""
-        A language model keeps the keys and the values of all tokens so far. Write `round_cache(keys, values, group)` for arrays [tokens, channels]. It returns new keys and new values in two bits. The helper `two_bits` rounds a matrix whose **rows** share a scale each. Your function decides which numbers go into a row.
+        `keys` and `values` are arrays [tokens, channels]. Write `round_cache(keys, values, group)` that returns both in two bits, as new arrays. The helper `two_bits` rounds a matrix whose **rows** share a scale each.
 
-        - In **keys**, some channels are large at every token. So each channel gets scales of its own. From the first token on, `group` neighbouring tokens of a channel share one. Newest tokens that do not fill a group yet stay as they are.
-        - In **values**, each token gets scales of its own. From the first channel on, `group` neighbouring channels of a token share one. The number of channels is a multiple of `group`.
+        - In **keys**, some channels are large at every token. So each channel has scales of its own, one for `group` neighbouring tokens, from the first token on. The newest tokens that do not fill a group stay as they are.
+        - In **values**, each token has scales of its own, one for `group` neighbouring channels. The number of channels is a multiple of `group`.
     """,
     provided=(two_bits,),
     reference=round_cache,

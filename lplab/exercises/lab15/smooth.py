@@ -111,7 +111,7 @@ SMOOTH = Exercise(
     minutes=10,
     difficulty=1,
     statement=r"""
-        A layer computes $x\,w^T$ from inputs `x` [tokens, inputs] and weights `w` [outputs, inputs]. Each input j gets a positive factor $s_j$. If all of its numbers in x are divided by $s_j$, and its weights are changed in return, the product stays. Write `smooth(x, w, alpha)` that returns the new x and the new w, with SmoothQuant's factors
+        A layer computes $x\,w^T$ from inputs `x` [tokens, inputs] and weights `w` [outputs, inputs]. Write `smooth(x, w, alpha)`. It divides each input j by a factor $s_j$, changes the weights of this input so that the product stays, and returns the new x and the new w. SmoothQuant's factors are
 
         $$s_j=\frac{(\max|x_j|)^{\alpha}}{(\max|w_j|)^{1-\alpha}}$$
 

@@ -327,7 +327,9 @@ def map_figure(state: FewBitsState) -> Any:
         rows=names[0],
         columns=f"{names[1]} (from {columns.start} on)" if columns.start else names[1],
         name=f"{what}, {state.bits} bits",
-        title=f"{percent(found.zeroed)} of all numbers of this tensor become zero",
+        title=f"{percent(found.zeroed)} of this tensor become zero"
+        if state.part == INPUTS
+        else f"{state.bits} bits: this tensor is off by {percent(_off(found.before, found.after))}",
     )
     return fig
 
@@ -381,7 +383,7 @@ class FewBitsExplorer(Explorer):
         ValueError: a value that is not allowed.
 
     >>> FewBitsExplorer().figures["map"].layout.meta["title"]
-    '>99.9 % of all numbers of this tensor become zero'
+    '>99.9 % of this tensor become zero'
     """
 
     imports = (
