@@ -144,8 +144,8 @@ claim.compared(
 )  # fmt: skip
 claim.found(
     costs_grow_as_a_power,
-    holds="what rounding costs grows as a power of the training's length",
-    fails="what rounding costs does not grow as a power of the training's length",
+    holds="rounding costs more the longer the training",
+    fails="rounding does not cost more the longer the training",
 )
 claim.found(costs_grow, holds="with every doubling", fails="not with every doubling")
 claim.found(fewer_bits_grow_more, holds="the more so the fewer bits", fails="no more with fewer bits")
