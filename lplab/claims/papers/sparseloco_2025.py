@@ -19,14 +19,14 @@ from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.compression import SparseLoCo
 
 NAMES = (
-    "alone",
-    "synchronous",
-    "mean",
-    "nesterov",
     "sparse",
     "sparse, no memory",
     "sparse, mean over all",
     "sparse, nesterov",
+    "alone",
+    "synchronous",
+    "mean",
+    "nesterov",
 )
 BOUND = 0.027  # bits: 1 % of the loss, the course's bound for a training that is as good
 SIDE = 4096  # of a square matrix whose message is counted
