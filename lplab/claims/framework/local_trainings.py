@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from torch import nn
 
+    from lplab.parallel import LocalSteps
+
 BEFORE, STEPS, BATCH, RATE, CLIP = 800, 240, 8, 2e-3, 1.0
 EVERY, LEARNERS = 12, 4
 SEEDS = (3, 4, 5, 6, 7)
@@ -37,14 +39,14 @@ class Arm:
     Attributes:
         learners: how many, each with :data:`BATCH` sequences a step.
         every: inner steps of a round.
-        outer: the outer optimizer of :class:`~lplab.parallel.LocalSteps`.
+        outer: the outer optimizer of :class:`~lplab.parallel.LocalSteps`, its name or what makes it.
         compressor: of the pseudo-gradients, as text.
         together: one learner sees the sequences of all in each step, and sends a float32 gradient each time.
     """
 
     learners: int = LEARNERS
     every: int = EVERY
-    outer: str = "nesterov"
+    outer: str | Callable[[Any], Any] = "nesterov"
     compressor: str = "dense"
     together: bool = False
 
@@ -70,15 +72,38 @@ ARMS = {
 
 @cache
 def trained(name: str, seed: int) -> dict[str, float]:
+    """Train an arm of :data:`ARMS`; see :func:`train`."""
+    return train(ARMS[name], seed)
+
+
+def train(arm: Arm, seed: int) -> dict[str, float]:
     """Train an arm; ``loss`` at the end and on the way (bits, 32,768 test characters), bytes that one learner sent.
 
     The shared weights are what is tested, never a learner's own.
     """
+    test = branch_transformer().test
+    with one_thread():
+        run = learners_of(arm, seed)
+        numbers = {"loss_0": test_loss(run.model, test)}
+        for made in run.rounds(STEPS // arm.every):
+            steps = (made.number + 1) * arm.every
+            if steps % LOOKS == 0:
+                numbers[f"loss_{steps}"] = test_loss(run.model, test)
+    sent = run.ledger.total() / arm.learners
+    if arm.together:
+        sent = 4.0 * sum(p.numel() for p in run.model.parameters()) * STEPS
+    elif arm.learners == 1:
+        sent = 0.0
+    return {**numbers, "loss": numbers[f"loss_{STEPS}"], "bytes": sent}
+
+
+def learners_of(arm: Arm, seed: int) -> LocalSteps:
+    """The learners of an arm at the checkpoint, which is trained first where it is not kept."""
     import torch
 
     from lplab.parallel import LocalSteps
 
-    arm, task = ARMS[name], branch_transformer()
+    task = branch_transformer()
     model = task.model(seed)
     model.load_state_dict(checkpoint(task, seed, BEFORE)["model"])
     of_all = task.data(BATCH * max(arm.learners, LEARNERS), seed)
@@ -92,34 +117,22 @@ def trained(name: str, seed: int) -> dict[str, float]:
             optimizer, lambda step: 0.55 + 0.45 * math.cos(math.pi * min(step, STEPS) / STEPS)
         )
 
-    with one_thread():
-        run = LocalSteps(
-            model,
-            batches,
-            learners=1 if arm.together else arm.learners,
-            every=arm.every,
-            inner=lambda parameters: torch.optim.AdamW(parameters, lr=RATE),
-            outer=arm.outer,
-            compressor=arm.compressor,
-            schedule=schedule,
-            clip=CLIP,
-            loss=task.loss,
-            seed=seed,
-        )
-        numbers = {"loss_0": _loss(model, task.test)}
-        for made in run.rounds(STEPS // arm.every):
-            steps = (made.number + 1) * arm.every
-            if steps % LOOKS == 0:
-                numbers[f"loss_{steps}"] = _loss(model, task.test)
-    sent = run.ledger.total() / arm.learners
-    if arm.together:
-        sent = 4.0 * sum(p.numel() for p in model.parameters()) * STEPS
-    elif arm.learners == 1:
-        sent = 0.0
-    return {**numbers, "loss": numbers[f"loss_{STEPS}"], "bytes": sent}
+    return LocalSteps(
+        model,
+        batches,
+        learners=1 if arm.together else arm.learners,
+        every=arm.every,
+        inner=lambda parameters: torch.optim.AdamW(parameters, lr=RATE),
+        outer=arm.outer,
+        compressor=arm.compressor,
+        schedule=schedule,
+        clip=CLIP,
+        loss=task.loss,
+        seed=seed,
+    )
 
 
-def _loss(model: nn.Module, test: Callable[[], tuple[Any, Any]]) -> float:
+def test_loss(model: nn.Module, test: Callable[[], tuple[Any, Any]]) -> float:
     """The loss on the test characters, in bits a character."""
     import torch
     from torch.nn import functional
