@@ -49,7 +49,9 @@ def meeting_losses(
             f"one to {len(style.SERIES)} curves and up to 2 references share a figure, got {len(curves)} and {len(beside)}"
         )
     drawn = []
-    for (name, curve), (dash, symbol) in zip(beside.items(), (("dot", "square-open"), ("dash", "diamond-open")), strict=False):
+    for (name, curve), (dash, symbol) in zip(
+        beside.items(), (("dot", "square-open"), ("dash", "diamond-open")), strict=False
+    ):
         x, y = _checked(name, curve)
         look = traces.stroke(style.GREY, 1.5, dash)
         drawn.append(traces.curve(name, x, y, look, traces.marker(symbol, 7, style.GREY, edge=1.5), HOVER))
@@ -212,7 +214,10 @@ def meeting_seconds(
         "%{text}",
         text=np.array([f"{name}: {duration(each, 3)}" for name, each in rows.items()], dtype=str),
     )
-    texts = [f"  {duration(each, 3)}, {_percent(share)} computing" for each, share in zip(seconds.tolist(), shares.tolist(), strict=True)]
+    texts = [
+        f"  {duration(each, 3)}, {_percent(share)} computing"
+        for each, share in zip(seconds.tolist(), shares.tolist(), strict=True)
+    ]
     layout = {
         "xaxis": axes.axis(low, high, f"a step over {link}, modelled", type="log") | _second_ticks(low, high),
         "yaxis": row_axis,
@@ -224,7 +229,7 @@ def meeting_seconds(
         style.figure([lines, points, traces.words("seconds", seconds, y, texts, "top center")], layout),
         alt=f"Seconds of a step over {link}, of which {duration(alone, 3)} are computing: {told}.",
         title=title or f"{chosen} computes {_percent(share)} of the time",
-        subtitle=legend((style.GREEN, "┃", "computing alone"), entry(lines), entry(points)),
+        subtitle=legend((style.GREEN, "┃", "computing alone"), entry(lines), entry(points, sign="●")),
         height=height or 130 + 46 * len(rows),
         l=140,
         t=66,
@@ -238,4 +243,3 @@ def _percent(share: float) -> str:
 def _second_ticks(low: float, high: float) -> dict[str, Any]:
     decades = np.arange(np.ceil(low), np.floor(high) + 1)
     return axes.ticks(10.0**decades, [duration(10.0**decade, 3) for decade in decades.tolist()])
-

@@ -71,7 +71,11 @@ def what_you_saw() -> figures.DataTable:
             "a learner sends, a step": [run.bytes_a_step for run in rows.values()],
         },
         caption="240 steps from one checkpoint, four learners but for the first row. The gain is from one alone to a gradient in each step.",
-        formats={"loss (bits a character)": ".3f", "of the gain of every step": ".0%", "a learner sends, a step": bytes_word},
+        formats={
+            "loss (bits a character)": ".3f",
+            "of the gain of every step": ".0%",
+            "a learner sends, a step": bytes_word,
+        },
     )
 
 
@@ -92,9 +96,19 @@ def message_parts(k: int = 64, chunk: int = 4096, bits: int = 2) -> figures.Data
     least = round(log2(comb(chunk, k)))
     return figures.DataTable(
         {
-            "part": [f"{k} positions of {position} bits", f"{k} values of {bits} bits", "together", "the fewest that could tell the positions"],
+            "part": [
+                f"{k} positions of {position} bits",
+                f"{k} values of {bits} bits",
+                "together",
+                "the fewest that could tell the positions",
+            ],
             "bits": [positions, values, positions + values, float(least)],
-            "share": [positions / (positions + values), values / (positions + values), 1.0, least / (positions + values)],
+            "share": [
+                positions / (positions + values),
+                values / (positions + values),
+                1.0,
+                least / (positions + values),
+            ],
         },
         caption=f"A message of SparseLoCo about a chunk of {chunk:,} numbers. In 32 bits each, they take {32 * chunk:,} bits.",
         formats={"bits": ",.0f", "share": ".0%"},
@@ -217,7 +231,9 @@ QUESTIONS = (
         " does a learner send?",
         {"sends": FEW},
         _few,
-        lambda state: _fewer_bytes(state) > 50 and gained(state.run.loss) > 0.5 * gained(state.changed(sends=DENSE).run.loss),
+        lambda state: (
+            _fewer_bytes(state) > 50 and gained(state.run.loss) > 0.5 * gained(state.changed(sends=DENSE).run.loss)
+        ),
         controls=("sends", "share", "bits"),
         figure="plane",
         guess="times fewer",
@@ -228,7 +244,9 @@ QUESTIONS = (
         {"sends": FEW},
         _home,
         lambda state: (
-            meet.computing(state) > 5 * meet.computing(state.changed(sends=DENSE)) > 5 * meet.computing(state, "in each step")
+            meet.computing(state)
+            > 5 * meet.computing(state.changed(sends=DENSE))
+            > 5 * meet.computing(state, "in each step")
         ),
         controls=("sends", "link"),
         figure="time",
