@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import comb, log2
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lplab import figures, widgets
 from lplab.compression import SparseLoCo
