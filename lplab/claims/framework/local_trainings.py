@@ -9,13 +9,16 @@ This module imports PyTorch only inside its functions.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+import os
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from lplab.claims.framework.branches import checkpoint
+from lplab.claims.framework.branches import checkpoint, checkpoint_folder
 from lplab.claims.framework.models import branch_transformer
+from lplab.claims.framework.portable import instructions
 from lplab.claims.framework.trainings import one_thread
 
 if TYPE_CHECKING:
@@ -67,10 +70,9 @@ ARMS = {
     "nesterov, 2 learners": Arm(learners=2),
     "nesterov, 8 learners": Arm(learners=8),
 }
-"""The arms of all claims by name. An arm that several claims of one command need is trained once."""
+"""The arms of all claims by name."""
 
 
-@cache
 def trained(name: str, seed: int) -> dict[str, float]:
     """Train an arm of :data:`ARMS`; see :func:`train`."""
     return train(ARMS[name], seed)
@@ -79,7 +81,7 @@ def trained(name: str, seed: int) -> dict[str, float]:
 def train(arm: Arm, seed: int) -> dict[str, float]:
     """Train an arm; ``loss`` at the end and on the way (bits, 32,768 test characters), bytes that one learner sent.
 
-    The shared weights are what is tested, never a learner's own.
+    The numbers are kept beside the checkpoints, since several claims need the same arm.
     """
     test = branch_transformer().test
     with one_thread():
@@ -99,6 +101,21 @@ def train(arm: Arm, seed: int) -> dict[str, float]:
 
 def learners_of(arm: Arm, seed: int) -> LocalSteps:
     """The learners of an arm at the checkpoint, which is trained first where it is not kept."""
+    import torch
+
+    settings = (ARMS[name], seed, BEFORE, STEPS, BATCH, RATE, CLIP, LOOKS, torch.__version__, instructions())
+    digest = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
+    path = checkpoint_folder() / f"local-{seed}-{digest}.json"
+    if not path.is_file():
+        numbers = _train(ARMS[name], seed)
+        part = path.with_name(f"{path.stem}-{os.getpid()}.part")
+        part.write_text(json.dumps(numbers), encoding="utf-8")
+        part.replace(path)
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def _train(arm: Arm, seed: int) -> dict[str, float]:
+    """Train; the shared weights are what is tested, never a learner's own."""
     import torch
 
     from lplab.parallel import LocalSteps
