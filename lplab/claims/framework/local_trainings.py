@@ -74,14 +74,27 @@ ARMS = {
 
 
 def trained(name: str, seed: int) -> dict[str, float]:
-    """Train an arm of :data:`ARMS`; see :func:`train`."""
-    return train(ARMS[name], seed)
+    """Train an arm of :data:`ARMS`, as :func:`train`.
+
+    The numbers are kept beside the checkpoints, since several claims need the same arm.
+    """
+    import torch
+
+    settings = (ARMS[name], seed, BEFORE, STEPS, BATCH, RATE, CLIP, LOOKS, torch.__version__, instructions())
+    digest = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
+    path = checkpoint_folder() / f"local-{seed}-{digest}.json"
+    if not path.is_file():
+        numbers = train(ARMS[name], seed)
+        part = path.with_name(f"{path.stem}-{os.getpid()}.part")
+        part.write_text(json.dumps(numbers), encoding="utf-8")
+        part.replace(path)
+    return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 def train(arm: Arm, seed: int) -> dict[str, float]:
     """Train an arm; ``loss`` at the end and on the way (bits, 32,768 test characters), bytes that one learner sent.
 
-    The numbers are kept beside the checkpoints, since several claims need the same arm.
+    The shared weights are what is tested, never a learner's own.
     """
     test = branch_transformer().test
     with one_thread():
@@ -101,21 +114,6 @@ def train(arm: Arm, seed: int) -> dict[str, float]:
 
 def learners_of(arm: Arm, seed: int) -> LocalSteps:
     """The learners of an arm at the checkpoint, which is trained first where it is not kept."""
-    import torch
-
-    settings = (ARMS[name], seed, BEFORE, STEPS, BATCH, RATE, CLIP, LOOKS, torch.__version__, instructions())
-    digest = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
-    path = checkpoint_folder() / f"local-{seed}-{digest}.json"
-    if not path.is_file():
-        numbers = _train(ARMS[name], seed)
-        part = path.with_name(f"{path.stem}-{os.getpid()}.part")
-        part.write_text(json.dumps(numbers), encoding="utf-8")
-        part.replace(path)
-    return dict(json.loads(path.read_text(encoding="utf-8")))
-
-
-def _train(arm: Arm, seed: int) -> dict[str, float]:
-    """Train; the shared weights are what is tested, never a learner's own."""
     import torch
 
     from lplab.parallel import LocalSteps

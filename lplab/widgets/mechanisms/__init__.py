@@ -9,12 +9,14 @@ from . import (
     ball,
     beads,
     bin,
+    cache_axis,
     clip,
     coins,
     columns,
     energy_bill,
     hole,
     ladder,
+    leash,
     loss_scale,
     octaves,
     rectangle,
@@ -49,8 +51,10 @@ _MODULES = (
     shared_scale,
     stripes,
     turned_outlier,
-    see_saw,
     columns,
+    see_saw,
+    cache_axis,
+    leash,
 )
 MECHANISMS = {module.MECHANISM.name: module.MECHANISM for module in _MODULES}
 
