@@ -37,8 +37,11 @@ def loss(**setting):
 
 
 def test_meeting_helps_and_does_not_reach_each_step():
+    """A rate of 1 with a momentum of 0.9 overshoots too far for 20 meetings."""
+    too_far = Meeting(rate=1.0, momentum=0.9)
+    assert FOUND[too_far.name].loss > FOUND[ALONE].loss
     for meeting in RECORDED:
-        if meeting.memory and meeting.every == 12 and meeting.learners == 4 and meeting.sends != FEW:
+        if meeting.every == 12 and meeting.learners == 4 and meeting.sends != FEW and meeting != too_far:
             assert FOUND[SYNCHRONOUS].loss < FOUND[meeting.name].loss < FOUND[ALONE].loss, meeting.name
 
 
