@@ -67,10 +67,10 @@ def settled(notebook):
 
 
 def test_question_controls_figure_and_answer_are_on_one_screen(asked):
-    """The figure stays where it is when the answer opens, and its title says nothing before."""
+    """The figure stays where it is when the answer opens and moves the controls; its title says nothing before."""
+    asked.python("view.explorer.reset()")
     for number in range(asked.python("len(view.questions)")):
         asked.python(f"view.ask({number})")
-        asked.python("view.set_controls()")
         controls = asked.python("list(view.question.controls)")
         assert len([name for name in controls if name not in PRESETS]) <= MOST_CONTROLS
         closed = settled(asked)
@@ -79,6 +79,7 @@ def test_question_controls_figure_and_answer_are_on_one_screen(asked):
         asked.python("view.toggle_answer()")
         asked.sees(PLACES.replace("return {", "return seen('.lp-guided-answer').length; return {"), 1)
         opened = settled(asked)
+        assert asked.python("view.explorer.position == view.explorer.state_at(**view.question.position)")
         assert opened["titles"] != [named] and opened["titles"], opened
         assert opened["at"] == closed["at"], f"question {number + 1}: the figure moved"
         assert opened["needs"] <= PANE, f"question {number + 1}: {opened}"
