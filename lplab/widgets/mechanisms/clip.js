@@ -31,7 +31,7 @@ export default mechanism({
     const names = add(svg, "g");
     const stem = add(svg, "path", { class: "orange-line", "stroke-width": 2.5 });
     add(svg, "path", { class: "axis", d: `M${LEFT},${FOOT}H${width - RIGHT}` });
-    add(svg, "text", { class: "lp-small", x: 2, y: HIGH + 4 }, "activations");
+    add(svg, "text", { class: "lp-small lp-halo lp-end", x: width - RIGHT - 4, y: HIGH + 24 }, "activations");
     add(svg, "text", { class: "lp-small", x: 2, y: BASE + 39 }, "error");
     add(svg, "path", { class: "tick", d: `M${LEFT - 4},${FOOT - ERRORS}h8` });
     const ends = add(svg, "text", { class: "lp-small lp-end", x: LEFT - 8, y: FOOT - ERRORS + 4 }); // of the axis of errors
@@ -64,7 +64,8 @@ export default mechanism({
       set(beyond, { x: at, width: width - RIGHT - at });
       set(marks, { d: levels.map((level) => `M${x(level)},${HIGH + 14}V${BASE}`).join("") });
       names.replaceChildren();
-      if (bits === 2) for (const level of levels) add(names, "text", { class: "lp-small lp-middle", x: x(level), y: BASE + 16 }, short(level, 2));
+      const named = bits > 2 ? [] : x(levels[1]) - x(0) > 24 ? levels : [0]; // in a small clip they would lie over one another
+      for (const level of named) add(names, "text", { class: "lp-small lp-middle", x: x(level), y: BASE + 16 }, short(level, 2));
       set(stem, { d: `M${at},30V${BASE}` });
       // the axis ends a little above the error of the largest clip; a bar that is taller is cut there
       const most = 1.25 * (data.errors[bits].rounding.at(-1) + data.errors[bits].clipping.at(-1));
@@ -75,7 +76,7 @@ export default mechanism({
       set(clipped, { x: at - 9, y: top(total), height: top(rounding) - top(total) });
       set(texts[0], {}, `rounding ${percent(rounding)}`);
       set(texts[1], {}, `clipping ${percent(clipping)}`);
-      set(sum, { x: at, y: Math.max(top(total) - 8, FOOT - ERRORS + 2) }, percent(total));
+      set(sum, { x: Math.max(at, LEFT + 20), y: Math.max(top(total) - 8, FOOT - ERRORS + 2) }, percent(total));
       (tried[bits] ??= {})[place] = total;
       dots.replaceChildren();
       for (const [each, value] of Object.entries(tried[bits])) {
