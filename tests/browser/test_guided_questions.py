@@ -9,7 +9,7 @@ pytestmark = pytest.mark.browser
 
 BY_DEFAULT = "lab03"
 LAPTOP, PANE = {"width": 1366, "height": 768}, 647  # pixels; what JupyterLab's bars leave of it
-LOWEST_PANEL, MOST_CONTROLS = 160, 3
+LOWEST_PANEL, NARROWEST_PANEL, MOST_CONTROLS = 160, 160, 3
 PRESETS = ("preset", "presets")
 PHONE = {"width": 390, "height": 844}
 
@@ -32,6 +32,11 @@ PLACES = """() => {
     needs: Math.max(...seen('.lp-guided, .lp-guided-controls, .lp-guided-answer').map(bottom), bottom(figure)),
     panels: Object.values(figure._fullLayout._plots).map(plot => plot.yaxis).filter(axis => axis.visible)
       .map(axis => axis._length),
+    wide: Object.values(figure._fullLayout._plots).map(plot => plot.xaxis).filter(axis => axis.visible)
+      .map(axis => axis._length),
+    named: [...figure.querySelectorAll('.ytick text')].filter(text => text.checkVisibility({visibilityProperty: true})
+      && text.getBoundingClientRect().width).map(text => text.textContent),
+    ticks: [...figure.querySelectorAll('.xtick text')].filter(text => text.checkVisibility()).length,
     titles: [...figure.querySelectorAll('.lp-fig-title')].map(title => title.textContent),
     open: seen('.lp-disclosure').map(button => button.getAttribute('aria-expanded')),
     drawn: figure.clientWidth - figure._fullLayout.width,
@@ -116,3 +121,22 @@ def test_on_a_phone_the_answer_opens_below_the_figure(asked):
     finally:
         asked.python("view.ask(0)")
         asked.page.set_viewport_size(LAPTOP)
+
+
+def test_on_a_phone_no_plot_is_squeezed_between_names_and_numbers(asked):
+    """Names stand above their rows there, all of them; back on a laptop the figure is as it was."""
+    before = {}
+    for width in (LAPTOP, PHONE, LAPTOP):
+        asked.page.set_viewport_size(width)
+        for number in range(asked.python("len(view.questions)")):
+            asked.python(f"view.ask({number})")
+            asked.python("view.set_controls()")
+            seen = settled(asked)
+            if width is PHONE:
+                assert min(seen["wide"]) >= NARROWEST_PANEL, f"question {number + 1}: {seen}"
+                assert seen["named"] == before[number]["named"] and seen["ticks"] >= 2, f"question {number + 1}: {seen}"
+            else:
+                was = before.setdefault(number, seen)
+                assert [seen[name] for name in ("wide", "panels", "named")] == [
+                    was[name] for name in ("wide", "panels", "named")
+                ]
