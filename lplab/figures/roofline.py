@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +16,7 @@ from lplab.figures.legend import entry, legend
 from lplab.hardware.units import format_si
 
 SPAN = (1.0, 20_000.0)  # operations per byte of the whole figure
+LINE = 15  # letters beside a published mark
 MIN_SPACING = 0.16  # decades between two roofs from which on both have room for a name
 # Decades below the highest roof: a common network, or one with the depthwise products of an array, which use few of its
 # cells. There are two axes and not one for each network, so that nothing jumps while a control moves.
@@ -272,9 +274,10 @@ def _marks(kind: str, marks: Sequence[RooflinePoint], hidden_at: float) -> dict[
 
 
 def _words(marks: Sequence[RooflinePoint]) -> list[str]:
-    """What stands beside the marks: of those whose names begin alike ("fp32, …") only beside the last."""
+    """Words beside the marks, in short lines: of those whose names begin alike ("fp32, …") only beside the last."""
     heads = [_head(mark) for mark in marks]
-    return [f" {head} " if head not in heads[i + 1 :] else "" for i, head in enumerate(heads)]
+    lines = [" <br> ".join(textwrap.wrap(head, LINE)) for head in heads]
+    return [f" {lines[i]} " if head not in heads[i + 1 :] else "" for i, head in enumerate(heads)]
 
 
 def _head(mark: RooflinePoint) -> str:

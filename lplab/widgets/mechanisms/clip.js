@@ -4,6 +4,9 @@ const [HIGH, BASE, FOOT] = [34, 140, 296]; // top and foot of the histogram, foo
 const ERRORS = 100; // pixels of the largest error
 const [LEFT, RIGHT] = [44, 44];
 
+/** The axis ends a little above the error of the largest clip; a bar that is taller is cut there. */
+const axisEnd = ({ errors }, bits) => 1.25 * (errors[bits].rounding.at(-1) + errors[bits].clipping.at(-1));
+
 export default mechanism({
   start: (data) => ({ place: data.clips.length, bits: 2, tried: {} }),
 
@@ -36,6 +39,7 @@ export default mechanism({
     add(svg, "path", { class: "tick", d: `M${LEFT - 4},${FOOT - ERRORS}h8` });
     const ends = add(svg, "text", { class: "lp-small lp-end", x: LEFT - 8, y: FOOT - ERRORS + 4 }); // of the axis of errors
     const dots = add(svg, "g");
+    const taller = add(svg, "text", { class: "lp-small lp-halo", x: LEFT + 10, y: FOOT - ERRORS + 4 });
     const start = width < 320 ? 38 : LEFT + 14; // of the legend, which is close to its name in a narrow window
     const [rounded, clipped] = ["blue-fill", "orange-fill"].map((kind) => add(svg, "rect", { class: kind, width: 18 }));
     const texts = ["blue-fill", "orange-fill"].map((kind, k) => {
@@ -67,9 +71,10 @@ export default mechanism({
       const named = bits > 2 ? [] : x(levels[1]) - x(0) > 24 ? levels : [0]; // in a small clip they would lie over one another
       for (const level of named) add(names, "text", { class: "lp-small lp-middle", x: x(level), y: BASE + 16 }, short(level, 2));
       set(stem, { d: `M${at},30V${BASE}` });
-      // the axis ends a little above the error of the largest clip; a bar that is taller is cut there
-      const most = 1.25 * (data.errors[bits].rounding.at(-1) + data.errors[bits].clipping.at(-1));
+      const most = axisEnd(data, bits);
       set(ends, {}, percent(most));
+      // with more bits the errors would be too small to be seen on the axis of two
+      set(taller, {}, bits > 2 ? `drawn ${short(axisEnd(data, 2) / most, 2)} times as tall as with 2 bits` : "");
       const y = scale([0, most], [FOOT, FOOT - ERRORS]);
       const top = (value) => y(Math.min(value, most));
       set(rounded, { x: at - 9, y: top(rounding), height: FOOT - top(rounding) });

@@ -2,7 +2,7 @@
 
 const [TOP, BASE] = [70, 226]; // of the window and of the histogram
 const [LEFT, RIGHT] = [8, 8];
-const PARTS = { "to zero": "lost-band", subnormal: "amber-band", normal: "blue-band", overflow: "lost-band" }; // as the explorer has them
+const PARTS = { "to zero": "lost-band", subnormal: "amber-band", normal: "blue-band", overflow: "pink-band" }; // as the explorer has them
 const DIGITS = ["⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"];
 const power = (k) => `2${k < 0 ? "⁻" : ""}${[...String(Math.abs(k))].map((digit) => DIGITS[digit]).join("")}`;
 
@@ -70,7 +70,7 @@ export default mechanism({
       });
       bars.forEach((bar, n) => {
         const octave = data.first + n;
-        set(bar, { class: octave < zero || octave >= Math.round(top) ? "orange-fill" : "blue-fill" });
+        set(bar, { class: octave < zero ? "orange-fill" : octave >= Math.round(top) ? "pink-fill" : "blue-fill" });
       });
       set(lost, {}, now.zero ? `${now.zero.toLocaleString("en")} become 0` : "none becomes 0");
       set(infinite, {}, now.infinite ? `${now.infinite} become ∞` : "");

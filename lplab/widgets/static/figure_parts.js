@@ -41,8 +41,9 @@ export function drawOnceAFrame(prototype) {
   prototype.lpFit = function () {
     const width = this.el.clientWidth;
     const before = Boolean(this.el.lpPhone);
-    const now = (this.el.lpPhone = isPhone(this.el));
+    const now = isPhone(this.el);
     if (!width || (width === this.el._fullLayout.width && before === now)) return;
+    this.el.lpPhone = now;
     const whole = Object.entries(this.model.get("_widget_layout")).filter(([name]) => /^(height|margin|shapes|[xy]axis\d*)$/.test(name));
     const layout = before || now ? Object.fromEntries(whole) : {};
     drawChanges(this, { traces: now === before ? new Map() : ofForm(this.model.get("_widget_data"), now), layout: { ...layout, width } }, drawAll);
@@ -686,7 +687,7 @@ export function fitted(el, layout) {
   const lower = lowered(el, layout);
   if (!isPhone(el)) return lower;
   const whole = { ...el.lpView?.model.get("_widget_layout"), ...layout };
-  const form = phoneForm(whole, el.clientWidth);
+  const form = phoneForm(whole, widthOf(el));
   const changed = Object.entries(lower).map(([name, value]) => {
     if (name === "height") return [name, value + form.height - whole.height];
     if (name === "shapes") return [name, form.shapes];
@@ -704,7 +705,8 @@ const [PLOT, GAP, COLUMN] = [165, 4, 90]; // what a plot needs at least, and wha
 const [ROOM, END] = [100, 12]; // a right margin that holds a word for each row, which stands above the row then, and what is left
 
 /** Whether a figure has the form for a phone. Panels above one another keep theirs: their titles have their places. */
-export const isPhone = (el) => el.clientWidth > 0 && el.clientWidth < PHONE && (el.lpPanels?.() ?? 1) === 1;
+export const isPhone = (el) => widthOf(el) > 0 && widthOf(el) < PHONE && (el.lpPanels?.() ?? 1) === 1;
+const widthOf = (el) => el.clientWidth || el._fullLayout?.width || 0; // while it is hidden, that of its last drawing
 
 /** What the form for a phone changes in a layout: names stand above their rows, and the plot takes the room beside them. */
 function phoneForm(whole, width) {
