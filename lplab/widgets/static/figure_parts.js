@@ -700,9 +700,9 @@ export function fitted(el, layout) {
 
 const PHONE = 420; // pixels; names beside their rows would leave less room than the rows need
 const [FEW, TALL, LOW] = [8, 42, 26]; // up to so many rows are so high, with the name above each; more rows are lower
-const [NAMED, NUMBERED] = [10, 56]; // left margins, beside rows and beside a scale
+const [NAMED, NUMBERED] = [22, 56]; // left margins, beside rows (half of the first tick of the other axis) and beside a scale
 const [PLOT, GAP, COLUMN] = [165, 4, 90]; // what a plot needs at least, and what a column of words beside it can use
-const [ROOM, END] = [100, 12]; // a right margin that holds a word for each row, which stands above the row then, and what is left
+const [ROOM, END] = [100, 20]; // a right margin that holds a word for each row, which stands above the row then, and what is left
 
 /** Whether a figure has the form for a phone. Panels above one another keep theirs: their titles have their places. */
 export const isPhone = (el) => widthOf(el) > 0 && widthOf(el) < PHONE && (el.lpPanels?.() ?? 1) === 1;
@@ -715,7 +715,7 @@ function phoneForm(whole, width) {
   const scales = axesOf("y").filter(([, { visible }]) => visible !== false);
   const rows = scales.filter(([, { ticktext, title }]) => ticktext?.length && !title?.text);
   const margin = { ...whole.margin, l: Math.min(l, rows.length && rows.length === scales.length ? NAMED : NUMBERED) };
-  if (rows.length && r > ROOM) margin.r = END;
+  if (rows.length) margin.r = r > ROOM ? END : Math.max(r, END);
   const form = { margin, height: whole.height };
   const plot = (height) => height - t - b;
   const share = ({ domain }) => (domain ? domain[1] - domain[0] : 1);
