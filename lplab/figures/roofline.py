@@ -295,9 +295,12 @@ def _chains(marks: Sequence[RooflinePoint]) -> list[RooflinePoint]:
 
 
 def _places(kind: str, marks: Sequence[RooflinePoint]) -> np.ndarray:
-    """Where words stand: measured ones beside their dots; a third name above, where int8 is as fast as bf16."""
+    """Where words stand: published ones below the products, which follow the roof; measured ones beside their dots.
+
+    A third name stands above, where int8 is as fast as bf16.
+    """
     last = {_head(mark): mark.ops_per_second for mark in marks if mark.name}
     heads = list(last)
     above = {head for before, head in pairwise(heads[1:]) if last[head] >= last[before]}
     right = ["top right" if _head(m) in above else "middle right" for m in marks] or ["middle right"]
-    return np.array(["middle left"] * len(right) if kind == "published" else right, dtype=str)
+    return np.array(["bottom left"] * len(right) if kind == "published" else right, dtype=str)

@@ -74,7 +74,8 @@ export default mechanism({
       const most = axisEnd(data, bits);
       set(ends, {}, percent(most));
       // with more bits the errors would be too small to be seen on the axis of two
-      set(taller, {}, bits > 2 ? `drawn ${short(axisEnd(data, 2) / most, 2)} times as tall as with 2 bits` : "");
+      const times = short(axisEnd(data, 2) / most, 2);
+      set(taller, {}, bits === 2 ? "" : width < 400 ? `${times} × as tall as 2 bits` : `drawn ${times} times as tall as with 2 bits`);
       const y = scale([0, most], [FOOT, FOOT - ERRORS]);
       const top = (value) => y(Math.min(value, most));
       set(rounded, { x: at - 9, y: top(rounding), height: FOOT - top(rounding) });
