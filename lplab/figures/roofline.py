@@ -270,6 +270,7 @@ def _marks(kind: str, marks: Sequence[RooflinePoint], hidden_at: float) -> dict[
         textposition=_places(kind, marks),
         textfont={"size": style.NOTE},
         visible=bool(marks),
+        meta={"phone": {"mode": "lines+markers"}} if kind == "published" else {},  # the words would lie over the step
     )
 
 

@@ -2,7 +2,7 @@
 
 const [BOX, BITS] = [28, 6]; // size of a bit, and where the row of bits begins
 const [BASE, STEP] = [152, 9]; // foot of the rectangle, and pixels for a bit of precision
-const [ROW, HIGH, WORDS] = [172, 44, 16]; // first row of numbers, height of a row, and of its words above its bars
+const [ROW, HIGH, WORDS] = [170, 44, 16]; // first row of numbers, height of a row, and of its words above its bars
 const AXIS = ROW + 3 * HIGH;
 const [LEFT, RIGHT] = [8, 8];
 
