@@ -27,7 +27,8 @@ All functions share their arguments:
 - ``x`` and ``y``, arrays of one length, one number for each point; NaN in ``y`` leaves a gap.
 - ``hover``, what the box under the pointer says, in plotly's words; ``{name}`` is the trace's name. Without it the
   trace has no box.
-- ``more``, any other property of plotly's trace.
+- ``more``, any other property of plotly's trace. In ``meta={"phone": {…}}`` stands what it is instead on a phone, where
+  names stand above their rows (``phoneForm`` in lplab/widgets/static/figure_parts.js).
 """
 
 from __future__ import annotations
