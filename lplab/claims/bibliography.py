@@ -54,6 +54,24 @@ PAPERS: dict[str, Paper] = {
         "AISTATS 2017",
         2017,
     ),
+    "diloco_2023": Paper(
+        "A. Douillard et al.",
+        "DiLoCo: distributed low-communication training of language models",
+        "arXiv 2311.08105, 2023",
+        2023,
+    ),
+    "streaming_diloco_2025": Paper(
+        "A. Douillard et al.",
+        "Streaming DiLoCo with overlapping communication: towards a distributed free lunch",
+        "arXiv 2501.18512, 2025",
+        2025,
+    ),
+    "sparseloco_2025": Paper(
+        "A. Sarfi et al.",
+        "Communication efficient LLM pre-training with SparseLoCo",
+        "arXiv 2508.15706, 2025",
+        2025,
+    ),
     "ddl_2017": Paper("M. Cho et al.", "PowerAI DDL", "arXiv 1708.02188, 2017", 2017),
     "adacomp_2018": Paper(
         "C.-Y. Chen et al.",

@@ -12,6 +12,7 @@ from lplab.claims.papers.adacomp_2018_selection import ADACOMP_2018_SELECTION
 from lplab.claims.papers.awq_2024 import AWQ_2024
 from lplab.claims.papers.ddl_2017 import DDL_2017
 from lplab.claims.papers.deepseek_promotion_2024 import DEEPSEEK_PROMOTION_2024
+from lplab.claims.papers.diloco_2023 import DILOCO_2023
 from lplab.claims.papers.domains import DOMAINS_CLAIM
 from lplab.claims.papers.error_feedback import ERROR_FEEDBACK
 from lplab.claims.papers.federated_2017 import FEDERATED_2017
@@ -47,6 +48,8 @@ from lplab.claims.papers.scalecom_2020_rates import SCALECOM_2020_RATES
 from lplab.claims.papers.scalecom_2020_similarity import SCALECOM_2020_SIMILARITY
 from lplab.claims.papers.scalecom_2020_speedup import SCALECOM_2020_SPEEDUP
 from lplab.claims.papers.scalecom_2020_traffic import SCALECOM_2020_TRAFFIC
+from lplab.claims.papers.sparseloco_2025 import SPARSELOCO_2025
+from lplab.claims.papers.streaming_diloco_2025 import STREAMING_DILOCO_2025
 from lplab.claims.papers.strubell_2019 import STRUBELL_2019
 from lplab.claims.papers.sun_2020_ablation import SUN_2020_ABLATION
 from lplab.claims.papers.sun_2020_gradscale import SUN_2020_GRADSCALE
@@ -107,6 +110,9 @@ CLAIMS: tuple[Claim, ...] = (
     ERROR_FEEDBACK,
     LEMPEL_ZIV,
     FEDERATED_2017,
+    DILOCO_2023,
+    STREAMING_DILOCO_2025,
+    SPARSELOCO_2025,
     DDL_2017,
     SCALECOM_2020_SPEEDUP,
     HFP8_2019_BROADCAST,
