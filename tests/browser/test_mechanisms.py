@@ -25,6 +25,7 @@ from lplab.widgets.mechanisms import (
     bin,
     clip,
     coins,
+    columns,
     energy_bill,
     hole,
     ladder,
@@ -32,6 +33,7 @@ from lplab.widgets.mechanisms import (
     octaves,
     rectangle,
     register,
+    see_saw,
     shared_scale,
     skewed_array,
     stripes,
@@ -39,7 +41,9 @@ from lplab.widgets.mechanisms import (
 )
 from tests.browser import mechanism_pages
 from tests.kinds import slow
+from tests.widgets.mechanisms.test_columns import by_least_squares as columns_by_least_squares
 from tests.widgets.mechanisms.test_hole import nearest_of_e2m1
+from tests.widgets.mechanisms.test_see_saw import by_hand as see_saw_error
 from tests.widgets.mechanisms.test_skewed_array import simulated as simulated_array
 from tests.widgets.mechanisms.test_stripes import block_of
 from tests.widgets.mechanisms.test_union import by_hand as union_by_hand
@@ -284,12 +288,43 @@ def check_stripes(now: dict[str, Any], state: dict[str, Any]) -> None:
     assert now["pairs"] == len(pairs) and now["legal"] == (len(pairs) == sizes[summed] // 4)
 
 
+def check_columns(now: dict[str, Any], state: dict[str, Any]) -> None:
+    inputs, weights = columns.layer(state["way"] == "shuffled")
+    grid, border = columns.GRIDS[state["bits"]], now["border"]
+    after = columns_by_least_squares(state["bits"], state["way"], border)
+    steps, zeros = grid.fit(np, weights)
+    assert border == state["border"]
+    assert now["codes"] == np.round(after / steps + zeros)[:, :border].astype(int).tolist()
+    moved = ((after - weights) / steps)[:, border:]
+    assert np.array(now["moved"]).ravel() == pytest.approx(moved.ravel(), abs=1e-3)
+    assert now["most"] == pytest.approx(np.abs(moved).max(initial=0), abs=1e-3)
+    nearest = np.hstack([grid.quantize(weights)[:, :border], weights[:, border:]])
+    assert now["differ"] == np.sum(np.abs(nearest - after)[:, :border] > 1e-9)
+    size = np.linalg.norm(inputs @ weights.T)
+    for how, matrix in (("nearest", nearest), ("gptq", after)):
+        assert now[how] == pytest.approx(np.linalg.norm(inputs @ (matrix - weights).T) / size)
+
+
+def check_see_saw(now: dict[str, Any], state: dict[str, Any]) -> None:
+    inputs, weights = see_saw.layer()
+    alpha = state["place"] / see_saw.PARTS
+    tops = np.abs(inputs).max(axis=0), np.abs(weights).max(axis=0)
+    channel = np.argmax(tops[0] * tops[1])
+    sides = (tops[0] * tops[1]) ** (1 - alpha), (tops[0] * tops[1]) ** alpha
+    assert now["alpha"] == alpha and now["factor"] == pytest.approx(tops[0][channel] / sides[0][channel])
+    assert [now["inputs"][0], now["weights"][0]] == pytest.approx([side[channel] for side in sides], abs=1e-4)
+    assert now["ratios"] == pytest.approx([side[channel] / np.median(side) for side in sides], rel=1e-4)
+    assert now["error"] == pytest.approx(see_saw_error(state["place"]), rel=1e-6)
+    assert now["isBest"] == (state["place"] == 20)
+
+
 CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "beads": check_beads,
     "bin": check_bin,
     "skewed_array": check_skewed_array,
     "clip": check_clip,
     "coins": check_coins,
+    "columns": check_columns,
     "hole": check_hole,
     "energy_bill": check_energy_bill,
     "ladder": check_ladder,
@@ -301,6 +336,7 @@ CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "turned_outlier": check_turned_outlier,
     "ball": check_ball,
     "stripes": check_stripes,
+    "see_saw": check_see_saw,
     "shared_scale": check_shared_scale,
     "union": check_union,
 }

@@ -11,6 +11,7 @@ from . import (
     bin,
     clip,
     coins,
+    columns,
     energy_bill,
     hole,
     ladder,
@@ -19,6 +20,7 @@ from . import (
     rectangle,
     register,
     ring,
+    see_saw,
     shared_scale,
     skewed_array,
     stripes,
@@ -47,6 +49,8 @@ _MODULES = (
     shared_scale,
     stripes,
     turned_outlier,
+    see_saw,
+    columns,
 )
 MECHANISMS = {module.MECHANISM.name: module.MECHANISM for module in _MODULES}
 
