@@ -12,8 +12,8 @@ import plotly.graph_objects as go
 from lplab.figures import axes, style, traces
 from lplab.figures.legend import entry, legend
 
-LETTERS = 46  # of a line, so that it fits a phone
-LINES = 7  # of a text; what is longer ends in an ellipsis
+LETTERS = 40  # of a line, so that it fits a phone
+LINES = 8  # of a text; what is longer ends in an ellipsis
 BELOW = 0.2  # of the height, for the marks below the text
 NOTHING = "(nothing)"
 
@@ -83,7 +83,7 @@ def written_text(
         "bottom right",
         cliponaxis=False,
     )
-    words["textfont"] = {"size": style.TICK, "family": style.MONO}
+    words["textfont"] = {"size": style.BODY}
     layout = {
         "xaxis": axes.axis(low, high, "loss (bits a token)", nticks=7, showgrid=False),
         "yaxis": {"range": [0, 1], "showticklabels": False, "ticks": "", "showgrid": False, "showline": False},
@@ -113,6 +113,6 @@ def lines_of(text: str) -> list[str]:
     """A text in lines that fit a phone, at most so many.
 
     >>> lines_of("word " * 100)[-1]
-    'word word word word word word word word word …'
+    'word word word word word word word …'
     """
     return textwrap.wrap(plain(text), LETTERS, max_lines=LINES, placeholder=" …")

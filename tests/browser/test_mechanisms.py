@@ -23,6 +23,7 @@ from lplab.widgets.mechanisms import (
     ball,
     beads,
     bin,
+    cache_axis,
     clip,
     coins,
     columns,
@@ -41,6 +42,7 @@ from lplab.widgets.mechanisms import (
 )
 from tests.browser import mechanism_pages
 from tests.kinds import slow
+from tests.widgets.mechanisms.test_cache_axis import errors_by_hand as cache_errors
 from tests.widgets.mechanisms.test_columns import by_least_squares as columns_by_least_squares
 from tests.widgets.mechanisms.test_hole import nearest_of_e2m1
 from tests.widgets.mechanisms.test_see_saw import by_hand as see_saw_error
@@ -318,9 +320,24 @@ def check_see_saw(now: dict[str, Any], state: dict[str, Any]) -> None:
     assert now["isBest"] == (state["place"] == 20)
 
 
+def check_cache_axis(now: dict[str, Any], state: dict[str, Any]) -> None:
+    for name, x in cache_axis.cache().items():
+        axis, strip = state[name], state["strips"][name]
+        numbers, rounded = (cache_axis.drawn(each) for each in (x, cache_axis.RULE.rounded(x, axis)))
+        exact, found = (each[strip] if axis == "token" else each[:, strip] for each in (numbers, rounded))
+        assert [now[name]["axis"], now[name]["strip"]] == [axis, strip]
+        assert now[name]["numbers"] == pytest.approx(exact, abs=1e-3)
+        assert now[name]["levels"] == pytest.approx(np.linspace(exact.min(), exact.max(), 4), abs=1e-3)
+        assert now[name]["apart"] == pytest.approx((exact.max() - exact.min()) / 3, abs=2e-3)
+        assert now[name]["off"] == pytest.approx(np.mean(np.abs(found - exact)), abs=1e-3)
+        assert now[name]["error"] == pytest.approx(cache_errors(name, axis))
+        assert now[name]["best"] == (axis == {"keys": "channel", "values": "token"}[name])
+
+
 CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "beads": check_beads,
     "bin": check_bin,
+    "cache_axis": check_cache_axis,
     "skewed_array": check_skewed_array,
     "clip": check_clip,
     "coins": check_coins,

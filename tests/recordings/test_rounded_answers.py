@@ -66,9 +66,10 @@ def test_keys_by_channel_and_values_by_token_cost_least():
         assert (best < cost(cache_recipe(2, keys, values))).all()
 
 
-def test_gptq_costs_less_than_rounding_to_nearest():
-    for bits in (3, 2):
-        assert cost(weights_recipe(bits, "32", "gptq")).mean() < cost(weights_recipe(bits, "32", "rtn")).mean()
+def test_gptq_costs_less_than_rounding_to_nearest_at_3_bits_and_nothing_writes_at_2():
+    for group in ("32", "row"):
+        assert cost(weights_recipe(3, group, "gptq")).mean() < cost(weights_recipe(3, group, "rtn")).mean()
+    assert min(FOUND[weights_recipe(2, group, how)].loss for group in ("32", "row") for how in ("rtn", "gptq")) > 12
 
 
 @pytest.mark.slow

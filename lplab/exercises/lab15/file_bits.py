@@ -126,7 +126,7 @@ FILE_BITS = Exercise(
         mistake("a part of a group costs a part of a scale", GROUPS, "rows * columns / group"),
         mistake("groups go on from one row into the next", GROUPS, "math.ceil(rows * columns / group)"),
         mistake("groups lie down the columns", GROUPS, "columns * math.ceil(rows / group)"),
-        mistake("group is taken for the number of groups in a row", GROUPS, "rows * group"),
+        mistake("groups go on from one matrix into the next", OWN, "rows * columns * bits", RESULT, "(own := own + math.ceil(weights / group) * (scale_bits + zero_bits)) / weights, (own + 16 * stays) / (weights + stays)"),
         mistake("smaller groups are filled up with weights, which are stored, too", OWN, "groups * (group * bits + scale_bits + zero_bits)"),
         mistake("what is not rounded is left out of the file", RESULT, "own / weights, own / weights"),
         mistake("what is not rounded costs nothing, but is counted as numbers of the file", RESULT, "own / weights, own / (weights + stays)"),
@@ -135,7 +135,7 @@ FILE_BITS = Exercise(
         mistake("the file's bits are divided by the rounded weights alone", "(weights + stays)", "weights"),
         mistake("the whole file is given first", RESULT, "(own + 16 * stays) / (weights + stays), own / weights"),
         mistake("bits of all weights together, not of one", RESULT, "own, own + 16 * stays"),
-        mistake("each rounded matrix counts the same, whatever its size", "own += rows * columns * bits + groups * (scale_bits + zero_bits)\n            weights += rows * columns", "own += bits + groups * (scale_bits + zero_bits) / (rows * columns)\n            weights += 1", RESULT, "own / weights, (own / weights * sum(r * c for r, c, k in tensors if k) + 16 * stays) / sum(r * c for r, c, k in tensors)"),
+        mistake("each tensor counts the same, whatever its size", "own += rows * columns * bits + groups * (scale_bits + zero_bits)\n            weights += rows * columns", "own += bits + groups * (scale_bits + zero_bits) / (rows * columns)\n            weights += 1", "stays += rows * columns", "stays += 1"),
         mistake("bytes per weight, not bits", RESULT, "own / weights / 8, (own + 16 * stays) / (weights + stays) / 8"),
     ),
     hints=(

@@ -27,8 +27,7 @@ def pack_ternary(w):
 
 SCALE, DIGITS = "np.abs(w).mean()", "np.clip(np.round(w / scale), -1, 1) + 1"
 FILLED, PACKED = "np.append(digits, np.ones(-len(w) % 5))", "digits.reshape(-1, 5) @ [1, 3, 9, 27, 81]"
-RESULT = f"scale, ({PACKED}).astype(np.uint8)"
-BYTES = "(digits.reshape(-1, 5) @ [1, 3, 9, 27, 81]).astype(np.uint8)"
+RETURNED = "return scale, "
 
 
 @dataclass(frozen=True)
@@ -161,7 +160,7 @@ PACK_TERNARY = Exercise(
         mistake("digits have base 4, and four fit into a byte", FILLED, "np.append(digits, np.ones(-len(w) % 4))", PACKED, "digits.reshape(-1, 4) @ [1, 4, 16, 64]"),
         mistake("weights that lie apart share a byte, not neighbours", PACKED, "digits.reshape(5, -1).T @ [1, 3, 9, 27, 81]"),
         mistake("a byte for each weight", FILLED, "digits", PACKED, "digits"),
-        mistake("the scale is not returned: it is 1", RESULT, f"1.0, {BYTES}"),
+        mistake("the scale is not returned: it is 1", RETURNED, "return 1.0, "),
         mistake("the sum of the magnitudes is the scale", SCALE, "np.abs(w).sum()"),
     ),
     hints=(

@@ -72,11 +72,12 @@ def twice(embedding: np.ndarray, gain: Any, w_in: np.ndarray, w_out: np.ndarray,
 def computes_the_same(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
     """Whether the model reads the same numbers in its second layer, and no channel stands out any more."""
     for args, (embedding, w_in, w_out) in zip(calls, results, strict=True):
-        before, after = twice(*args[:4], args[5]), twice(embedding, 1.0, w_in, w_out, False)
+        old, gain, old_in, old_out, _, layer_norm = args
+        before, after = twice(old, gain, old_in, old_out, layer_norm), twice(embedding, 1.0, w_in, w_out, False)
         off = float(np.abs(after - before).max() / np.abs(before).max())
         if not off <= 1e-9:
             return Finding(f"A larger model computes something else: numbers in its second layer are off by {off:.2g} of the largest.", args)
-        if not np.abs(embedding).max() < 0.3 * np.abs(args[0]).max():
+        if not np.abs(embedding).max() < 0.3 * np.abs(old).max():
             return Finding("The large channel of a larger model still stands out: its stream is not rotated.", args)
     return None
 
@@ -143,6 +144,8 @@ ROTATE = Exercise(
         mistake("the gain acts after the turn, on other channels", "(w_in * gain) @ q", "(w_in @ q) * gain"),
         mistake("w_in is divided by the gain", "w_in * gain", "w_in / gain"),
         mistake("the gain goes into the embedding, too", "return embedding @ q", "return (embedding * gain) @ q"),
+        mistake("all turn, but the gain is lost, and LayerNorm's mean is forgotten", "if layer_norm", "if False", "w_in * gain", "w_in"),
+        mistake("one mean for all tokens, and one for all that w_out writes", EMBEDDING_MEAN, "embedding - embedding.mean()", OUT_MEAN, "w_out - w_out.mean()"),
         mistake("LayerNorm is taken for RMSNorm: no mean is taken out", "if layer_norm", "if False"),
         mistake("the mean is taken out for RMSNorm, too", "if layer_norm", "if True"),
         mistake("the mean is taken out of the embedding only, while w_out still writes one", OUT_MEAN, "w_out"),
@@ -179,7 +182,7 @@ def draw_rotation(function: Callable[..., Any]) -> Any:
     from lplab import figures
 
     calls = [(*recorded(), q, False) for q in (np.eye(recorded()[0].shape[1]), rotation())]
-    results = read_results(function, calls, ROTATE.form, lambda parts: tuple(map(as_array, parts)))
+    results = read_results(function, calls, ROTATE.form, three_arrays)
     if any([part.shape for part in parts] != [recorded()[place].shape for place in (0, 2, 3)] for parts in results):
         raise NotReady("it does not return arrays with the shapes of embedding, w_in and w_out")
     yours = [results[0], results[1], results[1]]
@@ -191,6 +194,12 @@ def draw_rotation(function: Callable[..., Any]) -> Any:
         name="A language model's stream",
         along="bits of the inputs",
     )
+
+
+def three_arrays(result: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The three arrays of a result; ValueError if there are not three."""
+    embedding, w_in, w_out = result
+    return as_array(embedding), as_array(w_in), as_array(w_out)
 
 
 @cache

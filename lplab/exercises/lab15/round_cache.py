@@ -37,8 +37,8 @@ def round_cache(keys, values, group):
 
 FULL, TURNS, KEYS = "len(keys) // group * group", "range(0, full, group)", "keys[part] = two_bits(keys[part].T).T"
 CHANNELS, VALUES = "range(0, values.shape[1], group)", "values[:, part] = two_bits(values[:, part])"
-KEYS_BY_TOKEN = (TURNS, "range(0, keys.shape[1], group)", KEYS, "keys[:, part] = two_bits(keys[:, part])")
-VALUES_BY_CHANNEL = (CHANNELS, "range(0, len(values) // group * group, group)", VALUES, "values[part] = two_bits(values[part].T).T")
+TOKEN_TURNS, TOKEN_KEYS = "range(0, keys.shape[1], group)", "keys[:, part] = two_bits(keys[:, part])"
+CHANNEL_TURNS, CHANNEL_VALUES = "range(0, len(values) // group * group, group)", "values[part] = two_bits(values[part].T).T"
 
 
 def matrix(*rows: Sequence[float]) -> np.ndarray:
@@ -131,8 +131,8 @@ ROUND_CACHE = Exercise(
     show=show,
     why=why,
     examples=(
-        Example((matrix((0, 300, 3), (1, 400, 5), (3, 600, 9)), FLAT, 3), "In keys, each channel has three numbers that lie on its own four levels. Channel 0 has the levels 0, 1, 2 and 3, and channel 1 has 300, 400, 500 and 600. Nothing changes."),
-        Example((FLAT, matrix((0, 1, 3), (300, 400, 600), (3, 5, 9)), 3), "In values, each token has three numbers that lie on its own four levels. Nothing changes."),
+        Example((matrix((0, 300, 3), (1.25, 400, 5), (3, 600, 9)), FLAT, 3), "In keys, each channel has four levels of its own. Channel 0 has 0, 1, 2 and 3, so 1.25 becomes 1. Channel 1 has 300, 400, 500 and 600, and its numbers stay."),
+        Example((FLAT, matrix((0, 1.25, 3), (300, 400, 600), (3, 5, 9)), 3), "In values, each token has four levels of its own. Token 0 has 0, 1, 2 and 3, so 1.25 becomes 1. Token 1 has 300, 400, 500 and 600, and its numbers stay."),
         Example((matrix((0, 6, 0), (4, 6, 1), (9, 7, 9)), matrix((0, 4, 9), (6, 6, 7), (0, 1, 9)), 3), "The levels from 0 to 9 are 0, 3, 6 and 9. So 4 becomes 3, and 1 becomes 0, in channels of the keys and in tokens of the values."),
         Example((matrix((0, 9), (1, 0), (2, 3), (9, 5)), matrix((1, 2), (3, 4), (5, 6), (7, 8)), 2), "Four keys of a channel are two groups, tokens 0 and 1, and tokens 2 and 3. A pair is its own smallest and largest, so it is kept exactly."),
         Example((matrix((1, 2, 3, 4)), matrix((0, 1, 8, 9)), 2), "Four values of a token are two groups, channels 0 and 1, and channels 2 and 3. Each pair is kept exactly. One key does not fill a group of two."),
@@ -142,13 +142,14 @@ ROUND_CACHE = Exercise(
     boundary=cases,
     properties=(Property("keys and values of a language model are those of the library's cache", real_calls, agrees_with_the_library),),
     mistakes=(
-        mistake("the axes are exchanged: keys by token, values by channel", *KEYS_BY_TOKEN, *VALUES_BY_CHANNEL),
-        mistake("keys by token, as values are", *KEYS_BY_TOKEN),
-        mistake("values by channel, as keys are", *VALUES_BY_CHANNEL),
+        mistake("the axes are exchanged: keys by token, values by channel", TURNS, TOKEN_TURNS, KEYS, TOKEN_KEYS, CHANNELS, CHANNEL_TURNS, VALUES, CHANNEL_VALUES),
+        mistake("keys by token, as values are", TURNS, TOKEN_TURNS, KEYS, TOKEN_KEYS),
+        mistake("values by channel, as keys are", CHANNELS, CHANNEL_TURNS, VALUES, CHANNEL_VALUES),
         mistake("the keys are not turned for two_bits: all channels of a token share a scale", KEYS, "keys[part] = two_bits(keys[part])"),
         mistake("reshape in place of a transpose: in keys, neighbouring channels of a token share a scale", KEYS, "keys[part] = two_bits(keys[part].reshape(-1, group)).reshape(group, -1)"),
         mistake("all tokens of a channel share one scale in keys, not only group of them", KEYS, "keys[:full] = two_bits(keys[:full].T).T"),
         mistake("all channels of a token share one scale in values, not only group of them", VALUES, "values[:] = two_bits(values)"),
+        mistake("group is not used: all tokens of a channel share a scale in keys, and all channels of a token in values", FULL, "len(keys)", KEYS, "keys[:] = two_bits(keys.T).T", VALUES, "values[:] = two_bits(values)"),
         mistake("all channels of group tokens share one scale in keys", KEYS, "keys[part] = two_bits(keys[part].reshape(1, -1)).reshape(group, -1)"),
         mistake("all tokens share one scale in values", VALUES, "values[:, part] = two_bits(values[:, part].reshape(1, -1)).reshape(len(values), -1)"),
         mistake("keys that fill no group are rounded, too", FULL, "len(keys)"),

@@ -148,6 +148,8 @@ SMOOTH = Exercise(
         mistake("the mean magnitude of x, as AWQ takes it, not the maximum", X_MAX, "np.maximum(np.abs(x).mean(axis=0), 1e-5)"),
         mistake("the mean magnitude of w, not the maximum", W_MAX, "np.maximum(np.abs(w).mean(axis=0), 1e-5)"),
         mistake("one maximum for all inputs: every input has the same part of the factor", X_MAX, "np.maximum(np.abs(x).max(), 1e-5)"),
+        mistake("one factor for all inputs, from one maximum of x and one of w", X_MAX, "np.maximum(np.abs(x).max(), 1e-5)", W_MAX, "np.maximum(np.abs(w).max(), 1e-5)"),
+        mistake("1e-5 is the least factor, not the least maximum", X_MAX, "np.abs(x).max(axis=0)", W_MAX, "np.abs(w).max(axis=0)", FACTORS, "np.maximum(x_max**alpha / w_max ** (1 - alpha), 1e-5)"),
         mistake("a factor for each token, not for each input", X_MAX, "np.maximum(np.abs(x).max(axis=1, keepdims=True), 1e-5)", raises="ValueError"),
         mistake("a maximum for each output, not for each input", W_MAX, "np.maximum(np.abs(w).max(axis=1), 1e-5)", raises="ValueError"),
         mistake("a maximum of zero stays zero: there the result is NaN or infinite", X_MAX, "np.abs(x).max(axis=0)"),

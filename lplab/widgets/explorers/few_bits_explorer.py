@@ -76,8 +76,8 @@ class FewBitsState(ExplorerState):
     tensor: str = control(DOWN_INPUT, Choice("shown", lambda state: TENSORS[state.part], css="lp-long-list"))
     bits: int = control(8, Buttons("bits", lambda state: BITS[state.part]))
     method: str = control(PLAIN, Choice("method", lambda state: METHODS[state.part]))
-    group: str = control("32", Buttons("share a scale", {f"{GROUP} weights": "32", "a row": "row"}))
-    per: str = control("tensor", Buttons("one scale for a", SCALES))
+    group: str = control("32", Buttons("scale for", {f"{GROUP} weights": "32", "a row": "row"}))
+    per: str = control("tensor", Buttons("scale for a", SCALES))
     keys: str = control("channel", Buttons("keys by", AXES))
     values: str = control("token", Buttons("values by", AXES))
 

@@ -9,6 +9,7 @@ from . import (
     ball,
     beads,
     bin,
+    cache_axis,
     clip,
     coins,
     columns,
@@ -49,8 +50,9 @@ _MODULES = (
     shared_scale,
     stripes,
     turned_outlier,
-    see_saw,
     columns,
+    see_saw,
+    cache_axis,
 )
 MECHANISMS = {module.MECHANISM.name: module.MECHANISM for module in _MODULES}
 
