@@ -21,7 +21,7 @@ from lplab.datasets import characters
 from lplab.models import KeyValueCache, RoundedCache, bits_a_token, smollm2
 from lplab.models.chat import answer
 from lplab.quantizers import Kivi
-from lplab.recordings.rounded_answers import CACHES, NOTHING, PER_TENSOR, QUESTION, RECIPES, TOKENS
+from lplab.recordings.rounded_answers import CACHES, NOTHING, QUESTION, RECIPES, TOKENS
 from lplab.training import bits_report, quantize_for_inference
 
 FILE = Path(__file__).parent / "language_model" / "rounded_answers.json"
@@ -45,7 +45,7 @@ def record(model: Any, tokenizer: Any, recipe: str) -> dict[str, Any]:
         if recipe in CACHES:
             bits, keys, values = CACHES[recipe]
             return RoundedCache(Kivi(bits, 32, 0, keys, values), exact_new=exact_new)
-        return None if PER_TENSOR in recipe else KeyValueCache()
+        return None if recipe.endswith("per=tensor") else KeyValueCache()  # one scale for the whole text, read anew
 
     bits_a_weight = 16.0
     if recipe != NOTHING and recipe not in CACHES:

@@ -46,7 +46,8 @@ def meeting_losses(
     beside = dict(references or {})
     if not 1 <= len(curves) <= len(style.SERIES) or len(beside) > 2:
         raise ValueError(
-            f"one to {len(style.SERIES)} curves and up to 2 references share a figure, got {len(curves)} and {len(beside)}"
+            f"one to {len(style.SERIES)} curves and up to 2 references share a figure, got {len(curves)} and "
+            f"{len(beside)}"
         )
     drawn = []
     for (name, curve), (dash, symbol) in zip(
@@ -138,7 +139,7 @@ def byte_loss_plane(
     low, high = np.log10(both[:, 0].min()) - ROOM, np.log10(both[:, 0].max()) + ROOM
     middle = (low + high) / 2
     places = np.where(np.log10(x) > middle, "middle left", "middle right")
-    names = traces.words("names", x, y, [f"  {each}  " for each in points], places)
+    names = traces.words("names", x, y, [f"    {each}    " for each in points], places)
     ends = np.array([*both[:, 1], *levels.values()])
     spread = float(np.ptp(ends)) or 0.1
     layout = {
@@ -191,14 +192,14 @@ def meeting_seconds(
         ValueError: no way, seconds that are not above 0, or a chosen way that is not there.
 
     >>> meeting_seconds({"data parallelism": 30.0, "ours": 0.1}, 0.05, "ours", link="a slow link").layout.meta["title"]
-    'ours computes 50 % of the time'
+    'Ours computes 50 % of the time'
     """
     row_axis = axes.row_axis(rows, chosen)
     seconds = np.array(list(rows.values()), np.float64)
     if not (np.isfinite(seconds) & (seconds > 0)).all():
         raise ValueError(f"seconds must be finite and above 0, got {dict(rows)}")
     y, here = row_axis["tickvals"], np.array(list(rows)) == chosen
-    low, high = np.log10(alone) - 0.15, np.log10(seconds.max()) + 0.75
+    low, high = np.log10(alone) - 0.15, np.log10(seconds.max()) + 0.3
     shares = alone / seconds
     lines = traces.line(
         "waiting",
@@ -215,7 +216,7 @@ def meeting_seconds(
         text=np.array([f"{name}: {duration(each, 3)}" for name, each in rows.items()], dtype=str),
     )
     texts = [
-        f"  {duration(each, 3)}, {_percent(share)} computing"
+        f" {duration(each, 3)}, {_percent(share)} computing"
         for each, share in zip(seconds.tolist(), shares.tolist(), strict=True)
     ]
     layout = {
@@ -226,9 +227,9 @@ def meeting_seconds(
     told = "; ".join(f"{name} {duration(each, 3)}" for name, each in rows.items())
     share = float(shares[here][0])
     return style.apply_style(
-        style.figure([lines, points, traces.words("seconds", seconds, y, texts, "top center")], layout),
+        style.figure([lines, points, traces.words("seconds", np.full(len(y), alone), y + 0.08, texts, "top right")], layout),
         alt=f"Seconds of a step over {link}, of which {duration(alone, 3)} are computing: {told}.",
-        title=title or f"{chosen} computes {_percent(share)} of the time",
+        title=title or f"{chosen[:1].upper()}{chosen[1:]} computes {_percent(share)} of the time",
         subtitle=legend((style.GREEN, "┃", "computing alone"), entry(lines), entry(points, sign="●")),
         height=height or 130 + 46 * len(rows),
         l=140,

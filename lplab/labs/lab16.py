@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import comb, log2
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lplab import figures, widgets
 from lplab.compression import SparseLoCo
@@ -59,7 +59,8 @@ def what_you_saw() -> figures.DataTable:
         "DiLoCo, every 12 steps": Meeting(4, 12, *NESTEROV).name,
         "DiLoCo, every 60 steps": Meeting(4, 60, *NESTEROV).name,
         "DiLoCo in 4 bits": Meeting(4, 12, *NESTEROV, sends=SMALL).name,
-        "SparseLoCo": Meeting(sends=FEW).name,
+        "SparseLoCo, one of 64": Meeting(sends=FEW).name,
+        "SparseLoCo, one of 16": Meeting(sends=FEW, share=16).name,
         "a gradient in each step": SYNCHRONOUS,
     }
     rows = {label: runs[name] for label, name in named.items() if name in runs}

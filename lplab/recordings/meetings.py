@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
@@ -57,7 +57,8 @@ class Meeting:
     @property
     def name(self) -> str:
         """Its name in the file."""
-        return f"{self.learners} learners, every {self.every}, rate {self.rate:g}, momentum {self.momentum:g}, {self.compressor}"
+        outer = f"rate {self.rate:g}, momentum {self.momentum:g}"
+        return f"{self.learners} learners, every {self.every}, {outer}, {self.compressor}"
 
 
 RECORDED = tuple(

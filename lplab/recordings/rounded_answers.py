@@ -25,7 +25,6 @@ ROUNDINGS = ("rtn", "gptq")
 REPAIRS = ("", "llmint8", "smoothquant", "hadamard")
 SCALES = ("token", "tensor")
 """What has one scale for the inputs of a layer."""
-PER_TENSOR = "per=tensor"
 
 
 def weights_recipe(bits: int, group: str, rounding: str) -> str:

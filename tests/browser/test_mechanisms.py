@@ -30,6 +30,7 @@ from lplab.widgets.mechanisms import (
     energy_bill,
     hole,
     ladder,
+    leash,
     loss_scale,
     octaves,
     rectangle,
@@ -45,6 +46,7 @@ from tests.kinds import slow
 from tests.widgets.mechanisms.test_cache_axis import errors_by_hand as cache_errors
 from tests.widgets.mechanisms.test_columns import by_least_squares as columns_by_least_squares
 from tests.widgets.mechanisms.test_hole import nearest_of_e2m1
+from tests.widgets.mechanisms.test_leash import by_hand as leash_by_hand
 from tests.widgets.mechanisms.test_see_saw import by_hand as see_saw_error
 from tests.widgets.mechanisms.test_skewed_array import simulated as simulated_array
 from tests.widgets.mechanisms.test_stripes import block_of
@@ -334,6 +336,34 @@ def check_cache_axis(now: dict[str, Any], state: dict[str, Any]) -> None:
         assert now[name]["best"] == (axis == {"keys": "channel", "values": "token"}[name])
 
 
+def check_leash(now: dict[str, Any], state: dict[str, Any]) -> None:
+    every, momentum = leash.EVERY[state["every"]], leash.MOMENTA[state["momentum"]]
+    walks, shared = (leash.on_map(weights) for weights in leash_by_hand(every, momentum))
+    round_, within = divmod(state["beat"], every + 1)  # a step is a beat, and so is a meeting
+    met = round_ > 0 and within == 0
+    begun = round_ - met
+    taken = every if met else within
+    assert [now["every"], now["momentum"], now["met"], now["round"]] == [every, momentum, met, round_]
+    assert now["steps"] == begun * every + taken and now["end"] == (state["beat"] == 32 + 32 // every)
+    assert now["from"] == pytest.approx(shared[begun], abs=1e-3) and now["to"] == pytest.approx(
+        shared[round_], abs=1e-3
+    )
+    for path, walk in zip(now["paths"], walks, strict=True):
+        expected = [shared[begun], *walk[begun * every : begun * every + taken]]
+        assert np.array(path).ravel() == pytest.approx(np.ravel(expected), abs=1e-3)
+    ends = walks[:, begun * every + taken - 1] if taken else np.tile(shared[begun], (4, 1))
+    mean = ends.mean(axis=0)
+    assert now["mean"] == pytest.approx(mean, abs=1e-3)
+    assert now["apart"] == pytest.approx(np.linalg.norm(ends - mean, axis=1).max(), abs=2e-3)
+    if met:
+        way = np.linalg.norm(mean - shared[begun])
+        assert now["ratio"] * way == pytest.approx(np.linalg.norm(shared[round_] - shared[begun]), abs=4e-3, rel=0.02)
+    inputs, targets, _ = leash.pixels()
+    weights = leash_by_hand(every, momentum)[1][round_]
+    assert now["loss"] == pytest.approx(np.mean((inputs @ weights - targets[:, 0]) ** 2), abs=2e-3)
+    assert now["sent"] == 8 * round_ and now["rate"] == 8 / every
+
+
 CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "beads": check_beads,
     "bin": check_bin,
@@ -345,6 +375,7 @@ CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "hole": check_hole,
     "energy_bill": check_energy_bill,
     "ladder": check_ladder,
+    "leash": check_leash,
     "loss_scale": check_loss_scale,
     "octaves": check_octaves,
     "rectangle": check_rectangle,

@@ -9,13 +9,16 @@ This module imports PyTorch only inside its functions.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+import os
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from lplab.claims.framework.branches import checkpoint
+from lplab.claims.framework.branches import checkpoint, checkpoint_folder
 from lplab.claims.framework.models import branch_transformer
+from lplab.claims.framework.portable import instructions
 from lplab.claims.framework.trainings import one_thread
 
 if TYPE_CHECKING:
@@ -67,13 +70,25 @@ ARMS = {
     "nesterov, 2 learners": Arm(learners=2),
     "nesterov, 8 learners": Arm(learners=8),
 }
-"""The arms of all claims by name. An arm that several claims of one command need is trained once."""
+"""The arms of all claims by name."""
 
 
-@cache
 def trained(name: str, seed: int) -> dict[str, float]:
-    """Train an arm of :data:`ARMS`; see :func:`train`."""
-    return train(ARMS[name], seed)
+    """Train an arm of :data:`ARMS`, as :func:`train`.
+
+    The numbers are kept beside the checkpoints, since several claims need the same arm.
+    """
+    import torch
+
+    settings = (ARMS[name], seed, BEFORE, STEPS, BATCH, RATE, CLIP, LOOKS, torch.__version__, instructions())
+    digest = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
+    path = checkpoint_folder() / f"local-{seed}-{digest}.json"
+    if not path.is_file():
+        numbers = train(ARMS[name], seed)
+        part = path.with_name(f"{path.stem}-{os.getpid()}.part")
+        part.write_text(json.dumps(numbers), encoding="utf-8")
+        part.replace(path)
+    return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 def train(arm: Arm, seed: int) -> dict[str, float]:

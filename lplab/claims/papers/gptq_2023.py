@@ -123,12 +123,13 @@ def correlations_are_used(results: Results) -> CheckResult:
 
 @claim.summary
 def measured(results: Results) -> str:
-    """The rises of both ways, mean and range over the seeds."""
-    return "; ".join(
+    """The rises of both ways, mean and range over the seeds, and the share of GPTQ."""
+    each = "; ".join(
         f"{_label(point)}: nearest {paired_text(_rise(results, 'nearest', point))}, GPTQ "
-        f"{paired_text(_rise(results, 'gptq', point))} bits a character above float32"
+        f"{paired_text(_rise(results, 'gptq', point))}, {100 * _share(results, point):.0f} %"
         for point in POINTS
     )
+    return f"bits a character above float32, {each}"
 
 
 claim.draw(

@@ -145,7 +145,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Rounded:
+class RoundedTensor:
     """What a state makes of its tensor.
 
     Attributes:
@@ -168,7 +168,7 @@ class Rounded:
 
 
 @lru_cache(maxsize=64)
-def rounded(state: FewBitsState) -> Rounded:
+def rounded(state: FewBitsState) -> RoundedTensor:
     """Round the tensor of a state.
 
     >>> round(rounded(FewBitsState()).zeroed, 5), round(rounded(FewBitsState(per="token")).zeroed, 3)
@@ -204,15 +204,15 @@ def _hessian(name: str) -> np.ndarray:
     return np.asarray(input_hessian(layer(name)[0][::2]))
 
 
-def _rounded_weights(state: FewBitsState) -> Rounded:
+def _rounded_weights(state: FewBitsState) -> RoundedTensor:
     x, w = layer(state.tensor)
     grid = WeightGrid(state.bits, None if state.group == "row" else int(state.group))
     after = grid.quantize(w) if state.method == "rtn" else gptq_round(w, _hessian(state.tensor), grid)
     seen = x[1::2]
-    return Rounded(w, after, (1, grid.group or w.shape[1]), _off(seen @ w.T, seen @ after.T))
+    return RoundedTensor(w, after, (1, grid.group or w.shape[1]), _off(seen @ w.T, seen @ after.T))
 
 
-def _rounded_inputs(state: FewBitsState) -> Rounded:
+def _rounded_inputs(state: FewBitsState) -> RoundedTensor:
     x, w = layer(state.tensor)
     exact = x @ w.T
     grid = WeightGrid(8, None, "symmetric") if state.bits == 8 else WeightGrid(state.bits, GROUP)
@@ -228,10 +228,10 @@ def _rounded_inputs(state: FewBitsState) -> Rounded:
     before = LayerInput(None, **changes).quantize(x)
     after = LayerInput(state.bits, state.per, outlier=outlier, **changes).quantize(x)
     tile = (1, x.shape[1]) if state.per == "token" else x.shape
-    return Rounded(before, after, tile, _off(exact, after @ grid.quantize(w).T))
+    return RoundedTensor(before, after, tile, _off(exact, after @ grid.quantize(w).T))
 
 
-def _rounded_cache(state: FewBitsState) -> Rounded:
+def _rounded_cache(state: FewBitsState) -> RoundedTensor:
     recorded = language_model_recording()
     axis = state.keys if state.tensor == KEYS else state.values
     before = getattr(recorded, state.tensor)
@@ -246,7 +246,7 @@ def _rounded_cache(state: FewBitsState) -> Rounded:
         weights = np.exp(np.where(future, -np.inf, scores - scores.max(-1, keepdims=True)))
         weights /= weights.sum(-1, keepdims=True)
         error = _off(weights @ _shared(before), weights @ _shared(after))
-    return Rounded(before[0], after[0], tile, error)
+    return RoundedTensor(before[0], after[0], tile, error)
 
 
 def _shared(heads: np.ndarray) -> np.ndarray:

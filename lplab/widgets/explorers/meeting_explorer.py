@@ -116,7 +116,8 @@ class MeetingState(ExplorerState):
         )
         return (
             f"run = meeting_runs()[Meeting({given}).name]\n"
-            f"step = simulate_local_steps({MODEL!r}, Cluster({CHIP!r}, {self.learners}, {self.link!r}), every={self.every}, "
+            f"cluster = Cluster({CHIP!r}, {self.learners}, {self.link!r})\n"
+            f"step = simulate_local_steps({MODEL!r}, cluster, every={self.every}, "
             f"compressor={self.meeting.compressor!r}, outer={_outer(self)!r}, batch={BATCH})\n"
             "run.loss, run.bytes_a_step, step.step_seconds"
         )
@@ -238,8 +239,8 @@ def summary(state: MeetingState) -> str:
     run, found = state.run, seconds(state)
     return (
         f"{state.learners} learners that meet every {state.every} steps: {run.loss:.3f} bits a character, "
-        f"{bytes_word(run.bytes_a_step)} a step from each. Over the link, a step of a model of 124 million weights takes "
-        f"{duration(found['this setting'], 3)}."
+        f"{bytes_word(run.bytes_a_step)} a step from each. Over the link, a step of a model of 124 million weights "
+        f"takes {duration(found['this setting'], 3)}."
     )
 
 

@@ -16,6 +16,7 @@ from . import (
     energy_bill,
     hole,
     ladder,
+    leash,
     loss_scale,
     octaves,
     rectangle,
@@ -53,6 +54,7 @@ _MODULES = (
     columns,
     see_saw,
     cache_axis,
+    leash,
 )
 MECHANISMS = {module.MECHANISM.name: module.MECHANISM for module in _MODULES}
 
