@@ -183,7 +183,7 @@ def parts_of_a_gradient() -> np.ndarray:
     """A layer's weight gradient in each of 16 parts of a batch, of the captured Transformer: float64 [16, elements]."""
     from lplab.datasets import captured
 
-    x, dy = (captured()[f"transformer/step1000/blocks.1.mlp.up/{role}"] for role in ("activation", "gradient"))
+    x, dy = (captured()[f"transformer/step1000/blocks.1.attention.project/{role}"] for role in ("activation", "gradient"))
     x, dy = (each.reshape(-1, each.shape[-1]).astype(np.float64) for each in (x, dy))
     found = np.array([(b.T @ a).ravel() for a, b in zip(np.array_split(x, 16), np.array_split(dy, 16), strict=True)])
     return found / np.abs(found).max()

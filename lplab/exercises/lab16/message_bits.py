@@ -82,16 +82,16 @@ MESSAGE_BITS = Exercise(
     version=1,
     title="The bits of a message",
     goal="Goal 3: count the bits of a message, and find the part that is worth shortening",
-    minutes=12,
+    minutes=10,
     difficulty=2,
     statement=r"""
-        A layer of `n` elements is cut into chunks of `chunk` elements. The last one may be shorter. Of each chunk, `k` elements are sent, and of a chunk with fewer than k elements all. For each of them the message has its position in the chunk, counted from 0, and a value of `value_bits` bits. All positions have the same whole number of bits, just enough for the last position of a whole chunk.
+        A layer of `n` elements is cut into chunks of `chunk`; the last one may be shorter. Each chunk sends `k` elements, or all if it has fewer. For each of them, the message has a value of `value_bits` bits and the position in the chunk, from 0. All positions have the same whole number of bits, just enough for a whole chunk.
 
         Write `message_bits(n, k, chunk, value_bits, plain_bits)` that returns four numbers:
 
-        1. the bits of the message (without the table of values, which is short);
+        1. the bits of the message;
         2. the share of them that positions take, from 0 to 1;
-        3. the fewest bits in which **any** code could tell the positions. To tell apart N possibilities that are all as likely takes $\log_2 N$ bits, which need not be a whole number. `math.comb(m, j)` is the number of ways to choose j of m elements;
+        3. the fewest bits in which **any** code could tell the positions. To tell apart N equally likely possibilities takes $\log_2 N$ bits, not always a whole number. `math.comb(m, j)` counts the ways to choose j of m elements;
         4. how many times shorter the message is than n numbers of `plain_bits` bits.
     """,
     reference=message_bits,

@@ -99,11 +99,11 @@ OUTER_STEP = Exercise(
     minutes=10,
     difficulty=1,
     statement=r"""
-        All learners began with the shared weights `start` [weights]. Now learner i has the weights `ends[i]`, so `ends` is [learners, weights]. Write `outer_step(start, ends, momentum, rate, beta)` that returns two new arrays: the shared weights after the meeting, and the momentum.
+        All learners began with the shared weights `start`. Now learner i has `ends[i]`, so `ends` is [learners, weights]. Write `outer_step(start, ends, momentum, rate, beta)` that returns two new arrays, the shared weights after the meeting and the momentum.
 
-        1. $\Delta$ is the mean of all learners' pseudo-gradients. Every learner counts the same.
+        1. $\Delta$ is the mean of the learners' pseudo-gradients.
         2. The momentum $b$ becomes $\beta\,b+\Delta$.
-        3. The weights take a step like that of gradient descent with Nesterov's momentum, as PyTorch defines it. Where plain gradient descent subtracts $\text{rate}\cdot\Delta$, Nesterov subtracts $\text{rate}\cdot(\Delta+\beta\,b)$, with the **new** b.
+        3. Gradient descent would subtract $\text{rate}\cdot\Delta$ from the weights. Nesterov's momentum, as PyTorch has it, subtracts $\text{rate}\cdot(\Delta+\beta\,b)$ with the **new** b.
     """,
     reference=outer_step,
     form=SameShapes((("weights", 0), ("momentum", 2))),

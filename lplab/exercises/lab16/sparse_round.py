@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,15 +15,9 @@ from lplab.exercises.student_figures import as_array, read_results, student_figu
 
 
 def four_values(x):
-    """The numbers x on four values: each becomes the mean of those in its bin; a bin is 1.5 standard deviations wide."""
-    x = np.array(x, np.float64)
-    mean = math.fsum(x) / max(len(x), 1)
-    width = 1.5 * math.sqrt(math.fsum((x - mean) ** 2) / max(len(x) - 1, 1))
-    bins = np.clip(np.round((x - mean) / (width or 1)), -2, 1)
-    for number in set(bins):
-        own = bins == number
-        x[own] = np.float32(math.fsum(x[own]) / own.sum())
-    return x
+    """The numbers x on four values: each becomes the mean of those in its bin of 1.5 standard deviations."""
+    bins = np.clip(np.round((x - x.mean()) / (1.5 * x.std() or 1)), -2, 1)
+    return np.array([np.float32(x[bins == number].mean()) for number in bins], float)
 
 
 def sparse_round(error, delta, k, chunk, decay):
@@ -120,13 +113,13 @@ SPARSE_ROUND = Exercise(
     minutes=13,
     difficulty=2,
     statement=r"""
-        A learner has `error`, which it has not sent in earlier rounds, and a new pseudo-gradient `delta`. Both are flat arrays of a layer. Write `sparse_round(error, delta, k, chunk, decay)`.
+        A learner holds `error`, the residual of a layer, and has a new pseudo-gradient `delta`. Both are flat arrays. Write `sparse_round(error, delta, k, chunk, decay)`.
 
         1. The old error fades by the factor `decay`, and `delta` is added.
-        2. Cut the sum into chunks of `chunk` neighbours. The last one may be shorter. Each chunk sends its `k` elements of largest magnitude. Of equal ones, the lower index goes first. If a chunk has at most k elements, it sends all. A message has k places for each chunk, so an element of 0 is sent where nothing larger is left.
-        3. All chosen numbers of the layer **together** become four values. The helper `four_values` stands ready for this.
+        2. The sum is cut into chunks of `chunk` neighbours; the last one may be shorter. Each chunk sends the `k` elements of largest magnitude, or all if it has fewer. Of equal ones, the lower index goes first. Even zeros are sent, as a message has k places for each chunk.
+        3. All chosen numbers of the layer **together** become four values, by `four_values`.
 
-        Return two new arrays like `delta`: what is sent, with 0 where nothing is sent, and what is kept as the next error. Nothing may be lost: in each element, **sent + kept** is the sum of step 1, to the last bit.
+        Return two new arrays like `delta`: what is sent, with 0 elsewhere, and what is kept as the next error. Nothing may be lost: **sent + kept** is the sum of step 1, to the last bit.
     """,
     provided=(four_values,),
     reference=sparse_round,
@@ -179,58 +172,64 @@ SPARSE_ROUND = Exercise(
 # ---- rounds with real gradients --------------------------------------------------------------------------------------
 
 K, CHUNK = 64, 4096
-MEMORIES = {"no memory (decay 0)": 0.0, "decay 0.75": 0.75, "all is remembered (decay 1)": 1.0}
+CURVES = {
+    "no memory (decay 0): not arrived": (0.0, "sent"),
+    "decay 0.75: not arrived": (0.75, "sent"),
+    "decay 0.75: waits with the learner": (0.75, "kept"),
+    "decay 1: not arrived": (1.0, "sent"),
+}
 
 
 @student_figure("Here what arrives after several rounds of your {name} will be drawn")
 def draw_rounds(function: Callable[..., Any]) -> Any:
-    """A live figure of how far the sum of all that is sent is from the sum of all pseudo-gradients, round by round.
+    """A live figure of what all pseudo-gradients together wanted and is not sent yet, round by round, and what is kept.
 
     Args:
         function: takes error, delta, k, chunk and decay, and returns what is sent and what is kept.
     """
     from lplab import figures
 
-    runs = {name: rounds(decay) for name, decay in MEMORIES.items()}
     deltas = parts_of_a_gradient()
-    calls = [(error, delta, K, CHUNK, MEMORIES[name]) for name, run in runs.items() for (error, _), delta in zip(run, deltas, strict=True)]
-    found = iter(read_results(function, calls, SPARSE_ROUND.form, sent_of))
+    runs = {decay: rounds(decay) for decay, _ in CURVES.values()}
+    calls = [(error, delta, K, CHUNK, decay) for decay, run in runs.items() for (error, _), delta in zip(run, deltas, strict=True)]
+    found = read_results(function, calls, SPARSE_ROUND.form, sent_and_kept)
+    own = {decay: found[i * len(deltas) : (i + 1) * len(deltas)] for i, decay in enumerate(runs)}
     return figures.compared_curves(
         [str(number + 1) for number in range(len(deltas))],
-        {name: missing([sent for _, sent in run]) for name, run in runs.items()},
-        {name: missing([next(found) for _ in run], [sent for _, sent in run]) for name, run in runs.items()},
-        what="not arrived yet (%)",
+        {name: shares(runs[decay], [sparse_round(error, delta, K, CHUNK, decay) for (error, _), delta in zip(runs[decay], deltas, strict=True)], what) for name, (decay, what) in CURVES.items()},
+        {name: shares(runs[decay], own[decay], what) for name, (decay, what) in CURVES.items()},
+        what="share of the sum of all Δ (%)",
         name="One element of 64 in each round",
         along="round",
     )
 
 
 def rounds(decay: float) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The error before each round, and what is sent in it."""
-    found, error = [], np.zeros(parts_of_a_gradient().shape[1])
+    """The error before each round, and what all rounds before it sent together."""
+    found, error, arrived = [], np.zeros(parts_of_a_gradient().shape[1]), np.zeros(parts_of_a_gradient().shape[1])
     for delta in parts_of_a_gradient():
-        sent, kept = sparse_round(error, delta, K, CHUNK, decay)
-        found.append((error, sent))
-        error = kept
+        found.append((error, arrived))
+        sent, error = sparse_round(error, delta, K, CHUNK, decay)
+        arrived = arrived + sent
     return found
 
 
-def missing(sent: Sequence[np.ndarray], before: Sequence[np.ndarray] | None = None) -> np.ndarray:
-    """The distance of the sum of all that was sent from the sum of all deltas, in percent of its length: float64 [rounds].
+def shares(run: Sequence[tuple[np.ndarray, np.ndarray]], results: Sequence[tuple[np.ndarray, np.ndarray]], what: str) -> np.ndarray:
+    """How long what is "kept" is, or what is not "sent" yet, in percent of the sum of all deltas: float64 [rounds].
 
     Args:
-        sent: in each round; NaN comes out where it has another shape.
-        before: what arrived in the rounds before, if that is something else.
+        run: errors, and what arrived before each round.
+        results: what is sent and kept in each round; NaN comes out where one has another shape.
+        what: "sent" or "kept".
     """
-    wanted, earlier, found = np.cumsum(parts_of_a_gradient(), axis=0), np.zeros(parts_of_a_gradient().shape[1]), []
-    for now, then, all_wanted in zip(sent, before or sent, wanted, strict=True):
-        fits = now.shape == earlier.shape
-        found.append(100 * float(np.linalg.norm(all_wanted - earlier - now) / np.linalg.norm(all_wanted)) if fits else np.nan)
-        earlier = earlier + then if then.shape == earlier.shape else earlier
+    found = []
+    for (_, arrived), (sent, kept), wanted in zip(run, results, np.cumsum(parts_of_a_gradient(), axis=0), strict=True):
+        part = kept if what == "kept" else wanted - arrived - sent if sent.shape == wanted.shape else sent
+        found.append(100 * float(np.linalg.norm(part) / np.linalg.norm(wanted)) if part.shape == wanted.shape else np.nan)
     return np.array(found)
 
 
-def sent_of(result: Any) -> np.ndarray:
-    """What is sent; ValueError if there is nothing beside it."""
-    sent, _ = result
-    return as_array(sent)
+def sent_and_kept(result: Any) -> tuple[np.ndarray, np.ndarray]:
+    """What is sent and what is kept; ValueError if there are not two arrays."""
+    sent, kept = result
+    return as_array(sent), as_array(kept)
