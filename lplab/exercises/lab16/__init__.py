@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from lplab.exercises.lab16.aggregate import TWO_MEANS
+from lplab.exercises.lab16.aggregate import draw_means as draw_means
+from lplab.exercises.lab16.message_bits import MESSAGE_BITS
+from lplab.exercises.lab16.message_bits import draw_message_bits as draw_message_bits
+from lplab.exercises.lab16.outer_step import OUTER_STEP
+from lplab.exercises.lab16.outer_step import draw_meetings as draw_meetings
+from lplab.exercises.lab16.sparse_round import SPARSE_ROUND
+from lplab.exercises.lab16.sparse_round import draw_rounds as draw_rounds
 from lplab.exercises.model.questions import Question
 
-EXERCISES = ()
+EXERCISES = (OUTER_STEP, SPARSE_ROUND, MESSAGE_BITS, TWO_MEANS)
 
 
 def seconds_of_an_exchange() -> float:
