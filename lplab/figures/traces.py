@@ -51,7 +51,7 @@ def stroke(colour: str, width: float, dash: str = "", **more: Any) -> dict[str, 
 
 
 def marker(symbol: Any, size: Any, colour: str, edge: float = 0, **more: Any) -> dict[str, Any]:
-    """How points are drawn: symbol and size in pixels (one, or one for each), colour, and an open symbol's width of edge.
+    """How points are drawn: symbol and size in pixels (one, or one for each), colour, width of an open symbol's edge.
 
     >>> marker("circle-open", 9, "#000000", edge=2)
     {'symbol': 'circle-open', 'size': 9, 'color': '#000000', 'line': {'width': 2, 'color': '#000000'}}
