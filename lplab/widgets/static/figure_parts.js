@@ -704,6 +704,7 @@ export function fitted(el, layout) {
 const PHONE = 420; // pixels; names beside their rows would leave less room than the rows need
 const [FEW, TALL, LOW] = [8, 42, 26]; // up to so many rows are so high, with the name above each; more rows are lower
 const [NAMED, NUMBERED] = [22, 56]; // left margins, beside rows (half of the first tick of the other axis) and beside a scale
+const SHORT = 90; // a left margin that leaves enough beside it
 const [PLOT, GAP, COLUMN] = [165, 4, 90]; // what a plot needs at least, and what a column of words beside it can use
 const [ROOM, END] = [100, 20]; // a right margin that holds a word for each row, which stands above the row then, and what is left
 
@@ -716,8 +717,10 @@ function phoneForm(whole, width) {
   const { l, r, t, b } = { l: 80, r: 80, t: 100, b: 80, ...whole.margin };
   const axesOf = (letter) => Object.entries(whole).filter(([name]) => new RegExp(`^${letter}axis\\d*$`).test(name));
   const scales = axesOf("y").filter(([, { visible }]) => visible !== false);
-  const rows = scales.filter(([, { ticktext, title }]) => ticktext?.length && !title?.text);
-  const margin = { ...whole.margin, l: Math.min(l, rows.length && rows.length === scales.length ? NAMED : NUMBERED) };
+  const named = scales.filter(([, { ticktext, title }]) => ticktext?.length && !title?.text);
+  const rows = l > SHORT ? named.filter(([, { range }]) => range && whole.height) : []; // short names stay where they are
+  const isFree = scales.length && named.length === rows.length;
+  const margin = { ...whole.margin, l: isFree ? Math.min(l, rows.length === scales.length ? NAMED : NUMBERED) : l };
   if (rows.length) margin.r = r > ROOM ? END : Math.max(r, END);
   const form = { margin, height: whole.height };
   const plot = (height) => height - t - b;
