@@ -1,4 +1,4 @@
-"""The state of a compressor for one layer, such as its residual, and those of all layers: commit, rollback, loading."""
+"""A compressor's state of a layer, such as the residual of error feedback, and of all: commit, rollback, loading."""
 
 from __future__ import annotations
 
