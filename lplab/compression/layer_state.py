@@ -1,4 +1,4 @@
-"""A compressor's state of a layer, such as the residual of error feedback, and of all: commit, rollback, loading."""
+"""The state of a compressor for one layer, such as its residual, and those of all layers: commit, rollback, loading."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from lplab.compression import arrays as operations
 
 class LayerState:
     """Arrays, or tensors of one device, by name that belong to one layer of one learner.
+
+    The residual of error feedback, the memory of what was not sent, is one of them.
 
     A step proposes new arrays; nothing changes until :meth:`commit`. If the gradient of any learner is not finite, all
     learners :meth:`rollback`, as if the step had not been made. An array from ``state[name]`` may be overwritten in the
