@@ -67,9 +67,20 @@ def source_of_class(value: type, scope: dict[str, Any]) -> Source:
     for filename in _files_of_class(value):
         lines = _lines(filename, scope)
         for node in reversed(list(_definitions(lines))):
-            if isinstance(node, ast.ClassDef) and node.name == value.__name__:
+            if isinstance(node, ast.ClassDef) and node.name == value.__name__ and _may_have_made(node, value):
                 return Source(_block(node, lines, decorated=True), node.name, scope)
     raise ValueError(f"the source of class `{value.__name__}` is not to be found; define it with class in a cell")
+
+
+def _may_have_made(node: ast.ClassDef, value: type) -> bool:
+    """Whether a class has the names that ``node`` gives it: an older cell may hold another class of the same name."""
+    names = {part.name for part in node.body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    names |= {
+        part.target.id for part in node.body if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
+    }
+    if bool(node.bases) == (value.__bases__ == (object,)):
+        return False
+    return all(name in vars(value) or name in getattr(value, "__annotations__", ()) for name in names)
 
 
 def _around(function: types.FunctionType) -> dict[str, Any]:

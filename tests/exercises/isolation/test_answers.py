@@ -323,7 +323,7 @@ BAD = {
     "your functions use two different things named `g`; give them different names":
         "def make(k):\n    def g(x): return x * k\n    return g\na, b = make(1), make(2)\ndef f(x): return a(x) + b(x)",
     "the source of class `P` is not to be found; define it with class in a cell":
-        "from collections import namedtuple\nP = namedtuple('P', 'x')\ndef f(x): return P(x)",
+        "class P:\n    x = 1\n# ---\nimport collections\nP = collections.namedtuple('P', 'x')\ndef f(x): return P(x)",
 }  # fmt: skip
 
 
