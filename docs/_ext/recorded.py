@@ -98,7 +98,8 @@ def guess(asked: Prediction) -> str:
 def guess_form(wanted: str | Sequence[str]) -> str:
     """The fields of a guess: one of several answers, or a number with this unit."""
     if isinstance(wanted, str):
-        field = f"<label><input type='text' inputmode='decimal' name='guess' required> {html.escape(wanted)}</label>"
+        box = "<input type='text' inputmode='decimal' name='guess' placeholder='your guess' required>"
+        field = f"<label>{box} {html.escape(wanted)}</label>"
     else:
         choice = "<label><input type='radio' name='guess' value=\"{0}\" required> {1}</label>"
         field = "".join(choice.format(html.escape(each, quote=True), html.escape(each)) for each in wanted)
