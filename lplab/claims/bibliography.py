@@ -54,6 +54,24 @@ PAPERS: dict[str, Paper] = {
         "AISTATS 2017",
         2017,
     ),
+    "diloco_2023": Paper(
+        "A. Douillard et al.",
+        "DiLoCo: distributed low-communication training of language models",
+        "arXiv 2311.08105, 2023",
+        2023,
+    ),
+    "streaming_diloco_2025": Paper(
+        "A. Douillard et al.",
+        "Streaming DiLoCo with overlapping communication: towards a distributed free lunch",
+        "arXiv 2501.18512, 2025",
+        2025,
+    ),
+    "sparseloco_2025": Paper(
+        "A. Sarfi et al.",
+        "Communication efficient LLM pre-training with SparseLoCo",
+        "arXiv 2508.15706, 2025",
+        2025,
+    ),
     "ddl_2017": Paper("M. Cho et al.", "PowerAI DDL", "arXiv 1708.02188, 2017", 2017),
     "adacomp_2018": Paper(
         "C.-Y. Chen et al.",
@@ -141,6 +159,12 @@ PAPERS: dict[str, Paper] = {
         "ICLR 2023",
         2023,
     ),
+    "awq_2024": Paper(
+        "J. Lin et al.",
+        "AWQ: activation-aware weight quantization for on-device LLM compression and acceleration",
+        "MLSys 2024 (arXiv 2306.00978)",
+        2024,
+    ),
     "quarot_2024": Paper(
         "S. Ashkboos et al.",
         "QuaRot: outlier-free 4-bit inference in rotated LLMs",
@@ -154,6 +178,13 @@ PAPERS: dict[str, Paper] = {
         2024,
     ),
     "deepseek_2024": Paper("DeepSeek-AI", "DeepSeek-V3 technical report", "arXiv 2412.19437, 2024", 2024),
+    "kumar_2025": Paper("T. Kumar et al.", "Scaling laws for precision", "ICLR 2025 (arXiv 2411.04330)", 2025),
+    "paretoq_2025": Paper(
+        "Z. Liu et al.",
+        "ParetoQ: scaling laws in extremely low-bit LLM quantization",
+        "arXiv 2502.02631, 2025",
+        2025,
+    ),
     "tseng_2025": Paper("A. Tseng, T. Yu, Y. Park", "Training LLMs with MXFP4", "arXiv 2502.20586, 2025", 2025),
     "mishra_2025": Paper(
         "A. Mishra, D. Stosic, S. Layton",

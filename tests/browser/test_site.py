@@ -167,7 +167,7 @@ def test_results_begin_with_five_findings_and_claims_are_folded(pages):
     results = (pages / "results.html").read_text("utf-8")
     assert results.count("<figure role") == 5 and results.count("#wang_2018") >= 1
     claims = (pages / "docs/claims.html").read_text("utf-8")
-    assert claims.count("<details>") > 2 * 51 and "<details open" not in claims
+    assert claims.count("<details>") > 2 * 54 and "<details open" not in claims
 
 
 def test_no_page_of_a_lab_waits_for_what_has_not_run(pages):
@@ -333,7 +333,10 @@ def test_an_explorer_shows_the_positions_of_its_questions_and_its_figure_lives(e
     assert (
         explorer.get_by_role("slider", name="chunk").get_attribute("aria-valuetext") == f"{position['chunk']} elements"
     )
+    explorer.get_by_role("button", name="As it opens").click()
+    shows(explorer)
     explorer.get_by_text("Show the answer").locator("visible=true").click()
+    shows(explorer, **position)  # what the answer speaks of
     assert questions[1].answer(python.state_at(**position)) in explorer.inner_text()
     figure = explorer.locator(".lp-fig").first
     figure.locator(".nsewdrag").first.hover()

@@ -86,6 +86,16 @@ GAP = (
     "return self.test[chosen].astype(np.float64) - self.test[other]",
     "return self.test[chosen].astype(np.float64) - self.test[other] + 0.01",
 )
+INTEGERS = (
+    "quantizers/layer_inputs.py",
+    "half = 2 ** (self.bits - 1) - 1",
+    "half = 2 ** (self.bits - 1)",
+)
+MEETING = (
+    "hardware/local_steps.py",
+    "return self.step_alone_seconds / self.step_seconds",
+    "return self.step_alone_seconds / self.step_seconds / 2",
+)
 MUTATIONS = {
     "00": BIAS,
     "01": BIAS,
@@ -102,6 +112,8 @@ MUTATIONS = {
     "12": IDLE,
     "13": SHARED,
     "14": GAP,
+    "15": INTEGERS,
+    "16": MEETING,
 }
 
 

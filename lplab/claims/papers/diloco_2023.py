@@ -1,0 +1,122 @@
+"""Douillard et al. 2023 (DiLoCo): learners that meet seldom, and an outer optimizer that overshoots.
+
+The abstract says that DiLoCo on 8 workers "performs as well as fully synchronous optimization while communicating 500
+times less"; section 3 compares outer optimizers: Nesterov's momentum is best, plain averaging (SGD with rate 1) and
+Adam are worse. The paper's own table has the synchronous run with the larger batch behind DiLoCo, and the one with as
+many more updates in front of it. From this the criteria were written, before the first measurement with these seeds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.branches import above, paired_result, paired_text, within
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import LONG
+from lplab.claims.framework.drawing import MEAN
+from lplab.claims.framework.local_trainings import SEEDS, trained
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+
+NAMES = (
+    "alone",
+    "synchronous",
+    "mean",
+    "nesterov",
+)
+BOUND = 0.027  # bits: 1 % of the loss, the course's bound for a training that is as good
+
+claim = ClaimBuilder(
+    id="diloco_2023",
+    title="Learners that meet every 12 steps learn more with a Nesterov step outside than with the plain mean",
+    paper=cite("diloco_2023"),
+    where="abstract, section 3 and the tables of outer optimizers, learners and inner steps",
+    statement="Eight workers that meet every 500 steps are as good as fully synchronous training. Nesterov's momentum "
+    "is the best outer optimizer; the plain mean is worse.",
+    published="perplexity 15.02; synchronous with the same tokens in an 8 times larger batch 15.30, in 8 times as many "
+    "updates 14.72, one worker alone 16.23",
+    experiment="A Transformer of two blocks, trained on characters for 800 steps; then 4 learners with 8 sequences a "
+    "step go on for 240 steps and meet every 12. Synchronous is one learner with all 32 sequences a step, "
+    "alone is one with 8. Compared seed by seed: the loss of 32,768 test characters.",
+    points=tuple({"arm": name} for name in NAMES),
+    seeds=SEEDS,
+    budget_seconds=900,
+    budget=LONG,
+    limits="A hundred thousand parameters, 20 meetings, learners that draw from the same text.",
+)
+
+
+@claim.measurement
+def measure(point: Point, seed: int) -> Numbers:
+    """Test losses (bits) on the way and at the end, bytes that one learner sent."""
+    return trained(point["arm"], seed)
+
+
+def _loss(results: Results, arm: str) -> np.ndarray:
+    return results.values("loss", arm=arm)
+
+
+@claim.criterion("Nesterov outside is better than the mean")
+def nesterov_is_better(results: Results) -> CheckResult:
+    """Met every 12 steps, the outer Nesterov step ends surely below the plain mean."""
+    gap = _loss(results, "mean") - _loss(results, "nesterov")
+    return paired_result(f"Bits that Nesterov's momentum saves: {paired_text(gap)}.", above(gap))
+
+
+@claim.criterion("Better than alone")
+def better_than_alone(results: Results) -> CheckResult:
+    """Four learners that meet every 12 steps end surely below one alone, with either outer step."""
+    gaps = [_loss(results, "alone") - _loss(results, arm) for arm in ("mean", "nesterov")]
+    text = f"Bits below one learner alone: the mean {paired_text(gaps[0])}, Nesterov {paired_text(gaps[1])}."
+    return paired_result(text, *map(above, gaps))
+
+
+@claim.criterion("As good as synchronous")
+def as_good_as_synchronous(results: Results) -> CheckResult:
+    """DiLoCo ends surely within 0.027 bits of the synchronous training that sees the same characters."""
+    gap = _loss(results, "nesterov") - _loss(results, "synchronous")
+    return paired_result(f"DiLoCo minus synchronous: {paired_text(gap)} bits.", within(gap, BOUND))
+
+
+def closed(results: Results, arm: str) -> float:
+    """The share of the gap from alone to synchronous that an arm closes, in the mean over the seeds."""
+    alone, together = _loss(results, "alone"), _loss(results, "synchronous")
+    return float(((alone - _loss(results, arm)) / (alone - together)).mean())
+
+
+@claim.summary
+def measured(results: Results) -> str:
+    """The losses, and the share of the gap that the meetings close."""
+    losses = ", ".join(f"{arm} {_loss(results, arm).mean():.3f}" for arm in NAMES)
+    shares = ", ".join(f"{arm} {100 * closed(results, arm):.0f} %" for arm in ("mean", "nesterov"))
+    sent = results.values("bytes", arm="synchronous")[0] / results.values("bytes", arm="nesterov")[0]
+    return (
+        f"bits a character: {losses}; of the gap between alone and synchronous {shares}, with {sent:.0f} times fewer "
+        "bytes"
+    )
+
+
+claim.draw("test loss, bits a character", lambda results: {arm: _loss(results, arm) for arm in NAMES}, statistic=MEAN)
+
+claim.compared(
+    theirs_on="C4, 150 million parameters, 8 workers",
+    ours_on="characters, 0.1 million parameters, 4 learners",
+    rows=({"alone": "one alone", "mean": "plain mean", "nesterov": "Nesterov", "synchronous": "synchronous"},),
+)
+claim.found(
+    nesterov_is_better,
+    holds="Nesterov outside beats the plain mean",
+    fails="Nesterov outside does not surely beat the plain mean",
+)
+claim.found(
+    better_than_alone,
+    holds="both beat one learner alone",
+    fails="not surely better than one learner alone",
+)
+claim.found(
+    as_good_as_synchronous,
+    holds="as good as synchronous",
+    fails="not as good as synchronous with the same characters",
+)
+
+DILOCO_2023 = claim.build()
