@@ -85,13 +85,11 @@ MESSAGE_BITS = Exercise(
     minutes=10,
     difficulty=2,
     statement=r"""
-        A layer of `n` elements is cut into chunks of `chunk`; the last one may be shorter. Each chunk sends `k` elements, or all if it has fewer. For each of them, the message has a value of `value_bits` bits and the position in the chunk, from 0. All positions have the same whole number of bits, just enough for a whole chunk.
-
-        Write `message_bits(n, k, chunk, value_bits, plain_bits)` that returns four numbers:
+        A layer of `n` elements is cut as before. Each element that is sent has a value of `value_bits` bits and its position in the chunk, from 0. All positions have the same whole number of bits, just enough for a whole chunk. Write `message_bits(n, k, chunk, value_bits, plain_bits)` that returns four numbers:
 
         1. the bits of the message;
         2. the share of them that positions take, from 0 to 1;
-        3. the fewest bits in which **any** code could tell the positions. To tell apart N equally likely possibilities takes $\log_2 N$ bits, not always a whole number. `math.comb(m, j)` counts the ways to choose j of m elements;
+        3. the fewest bits in which **any** code could tell the positions. To tell apart N equally likely cases takes $\log_2 N$ bits, not always a whole number. `math.comb(m, j)` counts the ways to choose j of m;
         4. how many times shorter the message is than n numbers of `plain_bits` bits.
     """,
     reference=message_bits,
