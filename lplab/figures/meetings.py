@@ -137,8 +137,8 @@ def byte_loss_plane(
         "{name}<br>%{y:.3f} bits",
     )
     low, high = np.log10(both[:, 0].min()) - ROOM, np.log10(both[:, 0].max()) + ROOM
-    middle = (low + high) / 2
-    places = np.where(np.log10(x) > middle, "middle left", "middle right")
+    # At the left of its dot a name has room, but for the dots at the left end.
+    places = np.where(np.log10(x) > low + (high - low) / 4, "middle left", "middle right")
     names = traces.words("names", x, y, [f"    {each}    " for each in points], places)
     ends = np.array([*both[:, 1], *levels.values()])
     spread = float(np.ptp(ends)) or 0.1
@@ -227,7 +227,9 @@ def meeting_seconds(
     told = "; ".join(f"{name} {duration(each, 3)}" for name, each in rows.items())
     share = float(shares[here][0])
     return style.apply_style(
-        style.figure([lines, points, traces.words("seconds", np.full(len(y), alone), y + 0.08, texts, "top right")], layout),
+        style.figure(
+            [lines, points, traces.words("seconds", np.full(len(y), alone), y + 0.08, texts, "top right")], layout
+        ),
         alt=f"Seconds of a step over {link}, of which {duration(alone, 3)} are computing: {told}.",
         title=title or f"{chosen[:1].upper()}{chosen[1:]} computes {_percent(share)} of the time",
         subtitle=legend((style.GREEN, "┃", "computing alone"), entry(lines), entry(points, sign="●")),

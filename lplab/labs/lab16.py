@@ -291,7 +291,7 @@ def facts() -> figures.DataTable:
 
 def checked_numbers() -> Folded:
     """What the tests of the course compare: the table behind the veil, and the numbers of the text."""
-    return Folded(what_you_saw(), facts(), line="The numbers of this lab")
+    return Folded(links_table(), what_you_saw(), message_parts(), facts(), line="The numbers of this lab")
 
 
 def checked_answers() -> Folded:

@@ -65,21 +65,17 @@ RECORDED = tuple(
     dict.fromkeys(
         [
             Meeting(),
-            Meeting(rate=0.7, momentum=0.9),
+            Meeting(4, 12, *NESTEROV),
             Meeting(sends=FEW),
-            *(Meeting(rate=rate, momentum=momentum) for momentum in MOMENTA for rate in RATES),
-            *(Meeting(n, every, *outer) for outer in (MEAN, NESTEROV) for every in EVERY for n in LEARNERS),
-            *(
-                Meeting(sends=FEW, chunk=chunk, share=share, bits=bits)
-                for chunk in reversed(CHUNKS)
-                for bits in BITS
-                for share in SHARES
-            ),
+            *(Meeting(4, every, *outer) for outer in (MEAN, NESTEROV) for every in EVERY),
             Meeting(sends=FEW, memory=False),
-            Meeting(rate=0.7, momentum=0.9, sends=SMALL),
-            Meeting(sends=SMALL),
+            *(Meeting(rate=rate, momentum=momentum) for momentum in MOMENTA for rate in RATES),
+            *(Meeting(n, 12, *outer) for outer in (MEAN, NESTEROV) for n in LEARNERS),
+            *(Meeting(sends=FEW, share=share, bits=bits) for bits in BITS for share in SHARES),
+            *(Meeting(sends=FEW, chunk=256, share=share) for share in SHARES),
+            *(Meeting(4, 12, *outer, sends=SMALL) for outer in (NESTEROV, MEAN)),
             Meeting(every=60, sends=FEW),
-            Meeting(rate=0.7, momentum=0.9, sends=FEW),
+            Meeting(4, 12, *NESTEROV, sends=FEW),
         ]
     )
 )

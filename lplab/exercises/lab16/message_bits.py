@@ -81,8 +81,8 @@ MESSAGE_BITS = Exercise(
     id="16.3",
     version=1,
     title="The bits of a message",
-    goal="Goal 3: count the bits of a message, and find the part that is worth shortening",
-    minutes=10,
+    goal="Goal 3: count the bits of a message",
+    minutes=12,
     difficulty=2,
     statement=r"""
         A layer of `n` elements is cut as before. Each element that is sent has a value of `value_bits` bits and its position in the chunk, from 0. All positions have the same whole number of bits, just enough for a whole chunk. Write `message_bits(n, k, chunk, value_bits, plain_bits)` that returns four numbers:

@@ -141,7 +141,7 @@ def _outer(state: MeetingState) -> str:
 PRESETS: dict[str, dict[str, Any]] = {
     "FedAvg": {"rate": 1.0, "momentum": 0.0, "sends": DENSE},
     "DiLoCo": {"rate": NESTEROV[0], "momentum": NESTEROV[1], "sends": DENSE},
-    "Streaming, 4 bits": {"rate": NESTEROV[0], "momentum": NESTEROV[1], "sends": SMALL, "every": 12, "learners": 4},
+    "DiLoCo in 4 bits": {"rate": NESTEROV[0], "momentum": NESTEROV[1], "sends": SMALL, "every": 12, "learners": 4},
     "SparseLoCo": {
         "rate": 1.0, "momentum": 0.0, "sends": FEW, "chunk": 4096, "share": 64, "bits": 2, "every": 12, "learners": 4,
     },
@@ -150,7 +150,7 @@ STARS: dict[str, Meeting] = {  # dots of the plane
     "FedAvg": Meeting(),
     "DiLoCo": Meeting(4, 12, *NESTEROV),
     "DiLoCo, every 60": Meeting(4, 60, *NESTEROV),
-    "4 bits (Streaming)": Meeting(4, 12, *NESTEROV, sends=SMALL),
+    "in 4 bits": Meeting(4, 12, *NESTEROV, sends=SMALL),
     "SparseLoCo": Meeting(sends=FEW),
     "without memory": Meeting(sends=FEW, memory=False),
 }
