@@ -85,7 +85,7 @@ MESSAGE_BITS = Exercise(
     minutes=12,
     difficulty=2,
     statement=r"""
-        A layer of `n` elements is cut as before. Each element that is sent has a value of `value_bits` bits and its position in the chunk, from 0. All positions have the same whole number of bits, just enough for a whole chunk. Write `message_bits(n, k, chunk, value_bits, plain_bits)` that returns four numbers:
+        A layer of `n` elements is cut into chunks of `chunk`; the last one may be shorter. Each chunk sends `k` elements, or all if it has fewer. Each element that is sent has a value of `value_bits` bits and its position in the chunk, from 0. All positions have the same whole number of bits, just enough for a whole chunk. Write `message_bits(n, k, chunk, value_bits, plain_bits)` that returns four numbers:
 
         1. the bits of the message;
         2. the share of them that positions take, from 0 to 1;

@@ -116,7 +116,7 @@ SPARSE_ROUND = Exercise(
         A learner has the residual `error` of a layer and a new pseudo-gradient `delta`, both flat. Write `sparse_round(error, delta, k, chunk, decay)`.
 
         1. The old error fades by the factor `decay`, and `delta` is added.
-        2. The sum is cut into chunks of `chunk` neighbours; the last one may be shorter. Each chunk sends the `k` elements of largest magnitude, zeros too, or all if it has fewer. Of equal ones, the lower index goes first.
+        2. The sum is cut into chunks of `chunk` neighbours; the last one may be shorter. Each chunk sends the `k` elements of largest magnitude, or all if it has fewer. Of equal ones, the lower index goes first. A message has k places for each chunk, so zeros are sent where nothing larger is left.
         3. All chosen numbers of the layer **together** become four values, by `four_values`.
 
         Return two new arrays like `delta`: what is sent, with 0 elsewhere, and what is kept. Nothing is lost: **sent + kept** is the sum of step 1, to the last bit.
