@@ -100,7 +100,7 @@ MESSAGE_BITS = Exercise(
     examples=(
         Example((4, 1, 4, 2, 32), "One element of four: a position of 2 bits and a value of 2 bits, against 128 bits. Four ways to choose one are 2 bits, too."),
         Example((8, 2, 8, 1, 16), "Two of eight: 2 · (3 + 1) bits. There are 28 ways to choose them, which 4.8 bits could tell, because their order says nothing."),
-        Example((16, 2, 8, 1, 16), "Two chunks: twice the bits, the same share, and the message is as many times shorter."),
+        Example((16, 1, 8, 1, 16), "Two chunks that send one element each. Each has 8 ways to choose it, so 3 bits for each chunk are the fewest, too."),
         Example((4096, 64, 4096, 2, 32), "SparseLoCo's chunk: 64 · (12 + 2) = 896 bits, 146.3 times shorter than 4,096 numbers of 32 bits. Nearly 86 % of them are positions, for which 471 bits would do."),
         Example((4096, 64, 4096, 2, 16), "The same message against numbers of 16 bits: 73.1 times."),
         Example((10, 2, 8, 2, 32), "The last chunk has two elements, and sends both. There is one way to choose 2 of 2, which takes 0 bits. The message has positions of 3 bits all the same."),

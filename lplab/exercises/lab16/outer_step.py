@@ -125,6 +125,7 @@ OUTER_STEP = Exercise(
     mistakes=(
         mistake("Δ is end − start: the shared weights go away from where the learners went", DELTA, "ends.mean(axis=0) - start"),
         mistake("the step is added: the shared weights go away from where the learners went", RESULT, "start + rate * (delta + beta * new), new"),
+        mistake("Δ is end − start, and the step is added: the weights are right, but the momentum has the other sign", DELTA, "ends.mean(axis=0) - start", RESULT, "start + rate * (delta + beta * new), new"),
         mistake("the learners' Δ are added up, not averaged", DELTA, "(start - ends).sum(axis=0)"),
         mistake("only the first learner counts", DELTA, "start - ends[0]"),
         mistake("one mean for all weights", DELTA, "start - ends.mean()"),
