@@ -150,11 +150,11 @@ def test_other_right_ways_pass(way):
             "16.1",
             "def outer_step(start, ends, momentum, rate, beta):\n    d = ends.mean(0) - start\n"
             "    b = beta * momentum + d\n    return start + rate * (d + beta * b), b\n",
-            "Your answers coincide with a known mistake: Δ is end − start, and the step is added",
+            "a known mistake: Δ is end − start, and the step is added: the weights are right",
         ),
         (
             "16.2",
-            "def sparse_round(error, delta, k, chunk, decay):\n    return np.zeros_like(delta), decay * error + delta\n",
+            "def sparse_round(error, delta, k, chunk, decay):\n    return 0 * delta, decay * error + delta\n",
             "The largest magnitude is sent, with its sign.",
         ),
         (
@@ -178,10 +178,10 @@ def test_whatever_is_sent_must_be_kept_to_the_last_bit():
     args = sparse_round.large()[0]
     sent, kept = solution(2)(*args)
     assert sparse_round.nothing_is_lost([args], [(sent, kept)]) is None
-    finding = sparse_round.nothing_is_lost([args], [(sent, np.nextafter(kept, 9))])
+    finding = sparse_round.nothing_is_lost([args], [(sent, kept + 2.0**-40)])
     assert finding and "sent and" in finding.sentence and "decay · error + delta is" in finding.sentence
     finding = sparse_round.nothing_is_lost([args], [(sent + kept, 0 * kept)])
-    assert finding and "144 are allowed" in finding.sentence
+    assert finding and "192 are allowed" in finding.sentence
 
 
 # ---- figures of a student's function ---------------------------------------------------------------------------------

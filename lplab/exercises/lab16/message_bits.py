@@ -11,7 +11,7 @@ import numpy as np
 from lplab.compression import SparseLoCo
 from lplab.exercises.checks.close import TOLERANCE
 from lplab.exercises.checks.numbers import count_text
-from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake, wrong
 from lplab.exercises.model.forms import Numbers
 from lplab.exercises.student_figures import read_results, student_figure
 
@@ -111,7 +111,6 @@ MESSAGE_BITS = Exercise(
     properties=(Property("a message is as long as SparseLoCo's of the library", layers, is_the_librarys),),
     mistakes=(
         mistake("positions cost nothing: only values are counted", MESSAGE, "message = values"),
-        mistake("values cost nothing: only positions are counted", MESSAGE, "message = positions"),
         mistake("positions count through the whole layer, not through the chunk", WIDTH, "(n - 1).bit_length()"),
         mistake("positions are counted in 32 bits", WIDTH, "32"),
         mistake("one bit for each element of the chunk, a mask, instead of positions", POSITIONS, "size"),
@@ -120,14 +119,20 @@ MESSAGE_BITS = Exercise(
         mistake("log₂ of the chunk is rounded down, so that the last positions cannot be told", WIDTH, "int(math.log2(chunk))"),
         mistake("the last, shorter chunk is left out", CHUNKS, "range(0, n - chunk + 1, chunk)", MESSAGE, "message = positions + values or 1"),
         mistake("the last chunk is counted as a whole one", SIZE, "chunk"),
-        mistake("a part of a chunk sends a part of k", SENT, "k * size / chunk", LEAST, "math.log2(math.comb(size, round(k * size / chunk)))"),
+        wrong("n / chunk chunks: a shorter one is counted as a part of a chunk", """
+            def message_bits(n, k, chunk, value_bits, plain_bits):
+                chunks, sent, width = n / chunk, min(k, chunk), (chunk - 1).bit_length()
+                message = chunks * sent * (width + value_bits)
+                return message, width / (width + value_bits), chunks * math.log2(math.comb(chunk, sent)), n * plain_bits / message
+        """),
         mistake("k elements of each chunk are sent, even where there are fewer", SENT, "k", LEAST, "math.log2(math.comb(size, min(k, size)))"),
         mistake("the fewest bits count the order of the positions, too", LEAST, "math.log2(math.perm(size, sent))"),
         mistake("the fewest bits are log₂ of the chunk's size for each position", LEAST, "sent * math.log2(size)"),
         mistake("the fewest bits are those of an entropy with shares k / chunk, which is a little too much", LEAST, "-sum(p * math.log2(p) * size for p in (sent / size, 1 - sent / size) if p)"),
         mistake("natural logarithms instead of base 2", LEAST, "math.log(math.comb(size, sent))"),
         mistake("the fewest bits are rounded up for each chunk", LEAST, "math.ceil(math.log2(math.comb(size, sent)))"),
-        mistake("the fewest bits hold the values, too", LEAST, "math.log2(math.comb(size, sent)) + sent * value_bits"),
+        mistake("the fewest bits choose from the whole layer, not from each chunk", MESSAGE, "least = math.log2(math.comb(n, positions // width))\n    message = positions + values"),
+        mistake("the share is in percent", "positions / message", "100 * positions / message"),
         mistake("the share is positions against values, not against the message", "positions / message", "positions / values"),
         mistake("shorter than the elements that are sent, not than all n", "n * plain_bits / message", "positions // width * plain_bits / message"),
     ),
@@ -136,7 +141,7 @@ MESSAGE_BITS = Exercise(
         "Go through the chunks one by one: how many elements has this one, and how many of them are sent? In Python, (7).bit_length() is 3. The choices of one chunk do not depend on the others, so their bits add up.",
         "Keep three sums over the chunks: bits of positions, bits of values, and the logarithm of the number of choices. The message is two of them. Which of the four results needs n, and where does n stand, above the line or below it?",
     ),
-)
+)  # fmt: skip
 
 
 # ---- which share of a chunk to send ----------------------------------------------------------------------------------

@@ -150,7 +150,7 @@ SPARSE_ROUND = Exercise(
         mistake("what is kept fades now, and once more in the next round", KEPT, "return sent, decay * (total - sent)"),
         mistake("the largest numbers are chosen, not the largest magnitudes", ORDER, 'np.argsort(-total[first : first + chunk], kind="stable")'),
         mistake("elements are chosen by Δ alone, before the error is added", ORDER, 'np.argsort(-np.abs(delta[first : first + chunk]), kind="stable")'),
-        mistake("the smallest magnitudes are chosen", ORDER, 'np.argsort(np.abs(total[first : first + chunk]), kind="stable")'),
+        mistake("the zeros between the chosen numbers take part in the four values", VALUES, "sent[chosen] = total[chosen]\n    sent = four_values(sent)"),
         mistake("of equal ones, the higher index goes first", CHOSEN, "order = np.argsort(np.abs(total[first : first + chunk]), kind=\"stable\")[::-1]\n        chosen[first + order[:k]] = True"),
         mistake("all that are as large as the last chosen one are sent, too", CHOSEN, "part = np.abs(total[first : first + chunk])\n        chosen[first : first + chunk] = part >= part[order[:k][-1]]"),
         mistake("one choice for the whole layer: as many as the chunks could send, wherever they are", CHUNKS, "range(0, total.size, total.size)", CHOSEN, "chosen[order[: sum(min(k, total.size - i) for i in range(0, total.size, chunk))]] = True", "[first : first + chunk]", ""),
