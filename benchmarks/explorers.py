@@ -39,6 +39,7 @@ EXPLORERS = {
     "BillExplorer": "",
     "EdgeExplorer": "",
     "ScaleExplorer": "",
+    "FewBitsExplorer": "",
 }
 ROUND_TRIPS, REPAINTS = 4.0, 10.0  # the bars: p95 of a step, in empty round trips; repaints a second while dragging
 DRAGS, DRAG_SECONDS, MOVES, PLACES = 3, 2.0, 120, 20  # drags; of each: mouse moves, places passed a second, at least

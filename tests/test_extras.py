@@ -73,6 +73,7 @@ COMMANDS = {  # what a page tells to install, and what it tells to do then
     "clusters, energy": ("energy", ["-c", "import codecarbon"]),
     "measure_claims, a cluster": ("cluster,lab", ["-c", "import distributed, lplab.claims.framework.dask_cluster"]),
     "outside_models": ("torch,outside", ["-c", imports(*blocks("docs/outside_models.md"))]),
+    "quantize_language_model": ("llm,outside", ["-c", imports(*blocks("docs/quantize_language_model.md"))]),
     "teaching, a container": ("course", [*LPLAB, "grade", ".", "--out", "marks"]),
     "teaching, a cluster": ("cluster,course", ["-c", "import distributed, lplab.exercises.isolation.processes"]),
     "teaching, capstone": ("course,torch", [*LPLAB, "capstone", "--help"]),
@@ -80,6 +81,7 @@ COMMANDS = {  # what a page tells to install, and what it tells to do then
 NEEDED = {  # few have these
     "clusters, energy": "codecarbon",
     "outside_models": "transformers",
+    "quantize_language_model": "transformers",
     "own_network, a language model": "gguf",
 }
 

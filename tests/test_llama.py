@@ -2,6 +2,7 @@
 
 import math
 from itertools import islice
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from lplab.models import (
     rotated,
     smollm2,
 )
+from lplab.models.chat import answer, chat_prompt
 from lplab.models.gguf_file import BLOCK_NAMES
 from lplab.quantizers import Kivi
 
@@ -104,6 +106,7 @@ def test_bits_a_token_are_those_of_the_probabilities(model):
         p = model(IDS).softmax(-1)
     want = -np.mean([math.log2(p[b, t, IDS[b, t + 1]]) for b in range(2) for t in range(19)])
     assert bits_a_token(model, IDS) == pytest.approx(want, rel=1e-5)
+    assert bits_a_token(lambda ids: SimpleNamespace(logits=model(ids)), IDS) == bits_a_token(model, IDS)
 
 
 @torch.no_grad()
@@ -305,3 +308,34 @@ def test_smollm2_writes_what_another_implementation_writes(smol):
     torch.testing.assert_close(other(ids[None]).logits, model(ids[None]), atol=1e-3, rtol=1e-4)
     theirs = other.generate(ids[None, :16], max_new_tokens=20, do_sample=False)[0, 16:].tolist()
     assert list(islice(model.write(ids[:16]), 20)) == theirs
+
+
+class Letters:
+    """A tokenizer whose tokens are the numbers from 0 to 39; 39 ends an answer."""
+
+    def encode(self, text):
+        return SimpleNamespace(ids=[ord(letter) % 40 for letter in text[-20:]])
+
+    def decode(self, ids):
+        return " ".join(map(str, ids))
+
+    def token_to_id(self, token):
+        return 39
+
+
+def test_an_answer_is_the_likeliest_tokens_with_and_without_a_cache(model):
+    said = list(answer(model, Letters(), "Why?", tokens=5))
+    assert said == list(answer(model, Letters(), "Why?", tokens=5, cache=KeyValueCache()))
+    prompt = torch.tensor(Letters().encode(chat_prompt("Why?")).ids)
+    assert said[-1] == " ".join(map(str, islice(model.write(prompt), 5)))
+    assert [len(text.split()) for text in said] == [1, 2, 3, 4, 5]
+
+
+def test_an_answer_ends_where_the_model_ends_it(model):
+    first = int(next(iter(answer(model, Letters(), "Why?", tokens=1))))
+
+    class EndsAtOnce(Letters):
+        def token_to_id(self, token):
+            return first
+
+    assert list(answer(model, EndsAtOnce(), "Why?")) == []

@@ -26,6 +26,7 @@ PAGES = {
             f"docs/{page}.md"
             for page in (
                 "own_network",
+                "quantize_language_model",
                 "learners",
                 "compress_training",
                 "clusters",

@@ -15,7 +15,7 @@ import pytest
 from tests.kinds import one_in_three
 
 PROJECT = Path(__file__).parents[1]
-NUMBERS = [f"{number:02d}" for number in range(15)]
+NUMBERS = [f"{number:02d}" for number in range(16)]
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +57,19 @@ def test_a_veil_hides_what_it_hides_and_keeps_its_question(recorded):
     shown = recorded.shown(Veil(lambda: line("55 codes"), "How many codes?"))
     assert shown.startswith("<details") and " open" not in shown.partition(">")[0]
     assert shown.index("How many codes?") < shown.index("</summary>") < shown.index("55 codes")
+
+
+@pytest.mark.parametrize(
+    ("inside", "kind"),
+    [("<table></table>", "A table"), ('<div class="lplab-cards"></div>', "A published claim"), ("55", "What came out")],
+)
+def test_a_veil_says_what_it_hides(recorded, inside, kind):
+    import ipywidgets
+
+    from lplab.widgets import Veil
+
+    summary = recorded.shown(Veil(lambda: ipywidgets.HTML(inside), "How many codes?")).partition("</summary>")[0]
+    assert f"<b>{kind}" in summary and "How many codes?" in summary
 
 
 def test_a_veil_never_hides_a_figure(recorded):
@@ -156,6 +169,55 @@ def test_a_recorded_move_shows_what_the_same_move_shows_in_python(recorded, reco
             assert stored_at(recorded, data, frame) == shown_at(recorded, new), (control.description, place)
             moved += 1
     assert moved == sum(len(each.options) for each in recorded.moves.controls_of(explorer))
+
+
+def test_a_slider_that_shows_no_number_has_places_that_differ(recorded):
+    import ipywidgets
+
+    slider = ipywidgets.FloatSlider(min=-1, max=1, step=1, readout=False, description="bias 15")
+    frames = []
+    for value in (0, 1, -1):
+        slider.value = value
+        frames.append([recorded.moves.control_leaf(slider, 0)])
+    recorded.moves.finish_sliders(frames)
+    contents = [content for [(_, content)] in frames]
+    assert [content["options"][content["at"]] for content in contents] == ["0.00", "1.00", "\N{MINUS SIGN}1.00"]
+    assert all(content["silent"] for content in contents)
+
+
+def test_numbers_that_look_alike_are_refused(recorded):
+    import ipywidgets
+
+    slider = ipywidgets.FloatSlider(min=0, max=1, step=0.001, readout_format=".1f", description="rate")
+    frames = []
+    for value in (0.001, 0.002):
+        slider.value = value
+        frames.append([recorded.moves.control_leaf(slider, 0)])
+    with pytest.raises(ValueError, match=r"rate: \.1f writes two of its numbers alike"):
+        recorded.moves.finish_sliders(frames)
+
+
+def test_a_frame_that_refuses_its_controls_is_known_as_such(recorded):
+    from lplab.widgets import FormatExplorer
+
+    explorer = FormatExplorer(preset="dlfloat16")
+    recorder = recorded.moves.Recorder(explorer, list)
+    first = recorder.at(explorer.position)
+    names = [control.description for control in recorder.controls]
+    subnormals = names.index("subnormals")
+    recorder.around(first, explorer.position, [subnormals])
+    assert recorder.refused == [recorder.moves[first][subnormals][True]]
+
+
+def test_a_formula_on_lines_of_its_own_is_a_paragraph_of_its_own():
+    for path in sorted((PROJECT / "labs").glob("*.ipynb")):
+        for cell in json.loads(path.read_text("utf-8"))["cells"]:
+            text = "".join(cell["source"])
+            if cell["cell_type"] == "markdown":  # inside of a paragraph, a page would show the dollars
+                assert not re.search(r"[^\n]\n\$\$|\$\$\n[^\n]", re.sub(r"(?s)\$\$\n(.*?)\n\$\$", r"$$\1$$", text)), (
+                    path.name,
+                    text,
+                )
 
 
 def test_every_two_controls_are_recorded_together_around_the_first_position(recording):

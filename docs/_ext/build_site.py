@@ -45,8 +45,9 @@ LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".js": "javascri
 HERO = ("e4m3fn", "e5m2", "e2m1", "hfp8_forward", "posit8_1", "fp16", "bf16")  # formats of the first page
 SECTIONS = {  # pages of the bar at the top: title, a sentence, and the pages below it
     "howto": ("How to", "From a tensor of yours to a cluster that you do not own.",
-        "docs/teaching docs/hub docs/quantize docs/gpu docs/own_network docs/fp8_training docs/outside_models "
-        "docs/learners docs/compress_training docs/clusters docs/measure_claims docs/capstone docs/front_ends"),
+        "docs/teaching docs/hub docs/quantize docs/gpu docs/own_network docs/quantize_language_model docs/fp8_training "
+        "docs/outside_models docs/learners docs/compress_training docs/clusters docs/measure_claims docs/capstone "
+        "docs/front_ends"),
     "api/index": ("Reference", "Every public name, made from its docstring; and the words of the course.",
         " ".join(f"api/{name}" for name in PACKAGES) + " docs/glossary docs/exactness"),
     "results": ("Results", "What the papers state, and what we measured.", "docs/claims docs/numbers"),

@@ -81,18 +81,18 @@ def control_leaf(control: Any, number: int, unit: str = "") -> Leaf:
         options = [str(each[0] if isinstance(each, tuple) else each) for each in control.options]
         content |= {"options": options, "at": NEVER if control.index is None else control.index}
     else:
-        content |= {"number": control.value, "format": control.readout_format if control.readout else None}
+        content |= {"number": control.value, "format": control.readout_format, "silent": not control.readout}
         content |= {"all": round((control.max - control.min) / control.step) + 1, "ends": (control.min, control.max)}
     return "control", content
 
 
-def number_text(value: float, form: str | None) -> str:
-    """A number beside its slider; None shows none.
+def number_text(value: float, form: str) -> str:
+    """A number beside its slider.
 
-    >>> number_text(-0.5, ".2f"), number_text(3, "d"), number_text(3, None)
-    ('−0.50', '3', '')
+    >>> number_text(-0.5, ".2f"), number_text(3, "d")
+    ('−0.50', '3')
     """
-    return "" if form is None else format(value, form).replace("-", "\N{MINUS SIGN}")
+    return format(value, form).replace("-", "\N{MINUS SIGN}")
 
 
 # ---- recording -------------------------------------------------------------------------------------------------------
@@ -107,6 +107,7 @@ class Recorder:
 
     Attributes:
         frames: the leaves of each frame.
+        refused: frames that show a message in place of a state, since their controls do not go together.
         moves: of a frame and a control, the frame of each place, in the order of the control's options.
     """
 
@@ -116,6 +117,7 @@ class Recorder:
         self.names = {id(control): name for name, control in explorer.controls.items()}
         self.free = [each for each in self.controls if id(each) not in self.names]  # not all are of the position
         self.frames: list[list[Leaf]] = []
+        self.refused: list[int] = []
         self.moves: dict[int, dict[int, dict[Any, int]]] = {}
         self._numbers: dict[Any, int] = {}
 
@@ -126,6 +128,8 @@ class Recorder:
         """The number of the frame that the explorer shows now."""
         if key not in self._numbers:
             self._numbers[key] = len(self.frames)
+            if is_stale(self.explorer):
+                self.refused.append(len(self.frames))
             self.frames.append(self.show())
         return self._numbers[key]
 
@@ -220,7 +224,8 @@ def record(
         }
         for frame, of_controls in recorder.moves.items()
     }
-    return encoded(recorder.frames) | {"moves": moves}, recorder.frames[asked[0]], asked
+    recording = encoded(recorder.frames) | {"moves": moves, "refused": recorder.refused}
+    return recording, recorder.frames[asked[0]], asked
 
 
 def _pairs(recorder: Recorder, frame: int, position: Any) -> None:
@@ -317,6 +322,10 @@ def finish_sliders(frames: list[list[Leaf]]) -> dict[tuple[int, int], list[float
         own = sorted(each for each in found[content["control"]] if low <= each <= high)
         content |= {"options": [number_text(each, form) for each in own], "at": own.index(number)}
         numbers[k, content["control"]] = own
+        if len(set(content["options"])) < len(own):
+            raise ValueError(
+                f"{content['label']}: {form} writes two of its numbers alike, so a page cannot tell them apart"
+            )
     return numbers
 
 

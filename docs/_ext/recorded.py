@@ -56,7 +56,9 @@ def shown(thing: Any) -> str:
         inside = shown(thing.children[0])
         if any(f'class="{name}' in inside.replace("'", '"') for name in PICTURES):
             return inside  # a figure stands open: what a guess hides is an answer in words and numbers
-        head = f"{question} <b>What came out</b>"
+        kinds = (("lplab-card", "A published claim that answers"), ("<table", "A table that answers"))
+        kind = next((words for sign, words in kinds if sign in inside), "What came out")
+        head = f"<b>{kind}:</b> {question}"
         key = html.escape(question_key(html.unescape(question)), quote=True)
         return f"<details class='lp-veil' data-question=\"{key}\"><summary>{head}</summary>{inside}</details>"
     if isinstance(thing, Prediction):

@@ -2,14 +2,15 @@
 //
 // A recording (docs/_ext/moves.py) has frames. Of each one it keeps what differs from the first. A control moves from the
 // frame that is shown to the one that the same move led to in Python. Where that move was not recorded, it is the frame
-// with this place of the control that is closest in all others, and a line says which of them went elsewhere.
+// with this place of the control that is closest in all others, and a line says which of them went elsewhere. A frame
+// that refuses its controls is never such a closest one.
 
 const NEVER = -1;
 
 /** Frames of an explorer, and the moves between them. */
 class Recording {
-  constructor({ paths, pool, base, frames, moves }) {
-    Object.assign(this, { paths, pool, base, frames, moves });
+  constructor({ paths, pool, base, frames, moves, refused }) {
+    Object.assign(this, { paths, pool, base, frames, moves, refused: new Set(refused) });
     this.pathsOf = []; // of each leaf
     paths.forEach(([leaf], k) => (this.pathsOf[leaf] ??= []).push(k));
     this.places = new Map(); // of each control, by its number: the paths of its place and its options
@@ -74,7 +75,7 @@ class Recording {
     const astray = (after) => [...this.places.keys()].filter((each) => each !== control && before.get(each).option !== after.get(each).option);
     let [best, least] = [NEVER, Infinity];
     this.shown.forEach((after, number) => {
-      if (after.get(control).option !== option) return;
+      if (after.get(control).option !== option || this.refused.has(number)) return;
       const far = astray(after).reduce((sum, each) => sum + 1 + Math.min(0.9, Math.abs(after.get(each).place - before.get(each).place) / 100), 0);
       if (far < least) [best, least] = [number, far];
     });
@@ -144,7 +145,7 @@ export class Control {
 
   /** Shows what a frame says of it; `has` tells whether an option is recorded. */
   show(content, has = () => true) {
-    const { label, options, at, off, unit } = (this.content = content);
+    const { label, options, at, off, unit, silent } = (this.content = content);
     this.label.textContent = label;
     this.place.classList.toggle("lp-off", off);
     if (this.kind === "buttons") {
@@ -170,8 +171,9 @@ export class Control {
     if (this.kind === "slider") {
       this.input.max = options.length - 1;
       this.input.value = at;
-      this.readout.textContent = options[at] ?? "";
-      this.input.setAttribute("aria-valuetext", options[at] ? `${options[at]} ${unit}`.trim() : label);
+      const number = silent ? undefined : options[at]; // the label of a silent slider says it
+      this.readout.textContent = number ?? "";
+      this.input.setAttribute("aria-valuetext", number ? `${number} ${unit}`.trim() : label);
       this.input.style.setProperty("--lp-share", `${(100 * at) / Math.max(1, options.length - 1)}%`);
     }
     if (this.kind === "list") {
@@ -311,12 +313,15 @@ export function explorer(el, address, parts) {
     show(frame === NEVER ? now : frame);
     const own = [...members.values()].find((each) => each instanceof Control && each.content.control === control);
     own?.show(own.content, (option) => recording.has(control, option)); // where it had to stay
-    const names = new Map([...members.values()].filter((each) => each instanceof Control).map((each) => [each.content.control, each.content.label]));
-    const others = astray.filter((each) => names.has(each) && before.get(each).option !== undefined && recording.shown[now].get(each).option !== undefined);
+    const contents = new Map([...members.values()].filter((each) => each instanceof Control).map((each) => [each.content.control, each.content]));
+    const others = astray.filter((each) => contents.has(each) && before.get(each).option !== undefined && recording.shown[now].get(each).option !== undefined);
     const sentences = [];
     if (wanted !== place) sentences.push(`${options[place]} was not recorded: ${label} needs JupyterLab for it.`);
     if (others.length) {
-      const went = others.map((each) => `${names.get(each)} went to ${recording.shown[now].get(each).option}`);
+      const went = others.map((each) => {
+        const { label: its, silent } = contents.get(each);
+        return silent ? `now ${its}` : `${its} went to ${recording.shown[now].get(each).option}`;
+      });
       sentences.push(`Not all places were recorded together: ${went.join(", ")}. In JupyterLab they move freely.`);
     } else if (all > options.length) sentences.push(`${label} snaps to ${options.length} recorded places; in JupyterLab it has ${all}.`);
     told.textContent = sentences.join(" ");

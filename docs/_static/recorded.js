@@ -304,10 +304,9 @@ for (const table of document.querySelectorAll(".bd-article :is(table, pre)")) {
 
 // Who has thought about a question once need not open each thing that it hides.
 const veils = [...document.querySelectorAll("details.lp-veil")];
-const asked = (veil) => veil.querySelector("summary").textContent;
 for (const veil of veils) {
   veil.addEventListener("toggle", () => {
-    if (veil.open) for (const other of veils) if (asked(other) === asked(veil)) other.open = true;
+    if (veil.open) for (const other of veils) if (other.dataset.question === veil.dataset.question) other.open = true;
   });
 }
 

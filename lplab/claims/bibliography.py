@@ -159,6 +159,12 @@ PAPERS: dict[str, Paper] = {
         "ICLR 2023",
         2023,
     ),
+    "awq_2024": Paper(
+        "J. Lin et al.",
+        "AWQ: activation-aware weight quantization for on-device LLM compression and acceleration",
+        "MLSys 2024 (arXiv 2306.00978)",
+        2024,
+    ),
     "quarot_2024": Paper(
         "S. Ashkboos et al.",
         "QuaRot: outlier-free 4-bit inference in rotated LLMs",
@@ -172,6 +178,13 @@ PAPERS: dict[str, Paper] = {
         2024,
     ),
     "deepseek_2024": Paper("DeepSeek-AI", "DeepSeek-V3 technical report", "arXiv 2412.19437, 2024", 2024),
+    "kumar_2025": Paper("T. Kumar et al.", "Scaling laws for precision", "ICLR 2025 (arXiv 2411.04330)", 2025),
+    "paretoq_2025": Paper(
+        "Z. Liu et al.",
+        "ParetoQ: scaling laws in extremely low-bit LLM quantization",
+        "arXiv 2502.02631, 2025",
+        2025,
+    ),
     "tseng_2025": Paper("A. Tseng, T. Yu, Y. Park", "Training LLMs with MXFP4", "arXiv 2502.20586, 2025", 2025),
     "mishra_2025": Paper(
         "A. Mishra, D. Stosic, S. Layton",

@@ -9,6 +9,7 @@ from lplab.claims.framework.claim import Claim
 from lplab.claims.papers.adacomp_2018 import ADACOMP_2018
 from lplab.claims.papers.adacomp_2018_language import ADACOMP_2018_LANGUAGE
 from lplab.claims.papers.adacomp_2018_selection import ADACOMP_2018_SELECTION
+from lplab.claims.papers.awq_2024 import AWQ_2024
 from lplab.claims.papers.ddl_2017 import DDL_2017
 from lplab.claims.papers.deepseek_promotion_2024 import DEEPSEEK_PROMOTION_2024
 from lplab.claims.papers.diloco_2023 import DILOCO_2023
@@ -28,6 +29,7 @@ from lplab.claims.papers.hfp8_2019_broadcast import HFP8_2019_BROADCAST
 from lplab.claims.papers.hfp8_2019_distributed import HFP8_2019_DISTRIBUTED
 from lplab.claims.papers.hfp8_2019_inference import HFP8_2019_INFERENCE
 from lplab.claims.papers.kivi_2024 import KIVI_2024
+from lplab.claims.papers.kumar_2025 import KUMAR_2025
 from lplab.claims.papers.lempel_ziv import LEMPEL_ZIV
 from lplab.claims.papers.llm_int8_2022 import LLM_INT8_2022
 from lplab.claims.papers.luq_2022 import LUQ_2022
@@ -36,6 +38,7 @@ from lplab.claims.papers.mx_order_2025 import MX_ORDER_2025
 from lplab.claims.papers.mxfp4_shrink_2025 import MXFP4_SHRINK_2025
 from lplab.claims.papers.nvfp4_ingredients_2025 import NVFP4_INGREDIENTS_2025
 from lplab.claims.papers.pact_2018 import PACT_2018
+from lplab.claims.papers.paretoq_2025 import PARETOQ_2025
 from lplab.claims.papers.patterson_2021 import PATTERSON_2021
 from lplab.claims.papers.quarot_2024 import QUAROT_2024
 from lplab.claims.papers.rapid_2021 import RAPID_2021
@@ -91,9 +94,12 @@ CLAIMS: tuple[Claim, ...] = (
     MX_ORDER_2025,
     NVFP4_INGREDIENTS_2025,
     GPTQ_2023,
+    AWQ_2024,
+    KUMAR_2025,
     LLM_INT8_2022,
     QUAROT_2024,
     KIVI_2024,
+    PARETOQ_2025,
     ADACOMP_2018,
     ADACOMP_2018_LANGUAGE,
     ADACOMP_2018_SELECTION,

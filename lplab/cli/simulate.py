@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lplab.cli.command import BadInputError, add_command, bad_values, check_output
+from lplab.cli.simulate_meetings import print_meetings
 from lplab.cli.simulate_report import notes, print_notes, report, table, write_figure
 from lplab.cli.simulate_sweep import print_sweep
 
@@ -43,7 +44,20 @@ def add_simulate(commands: Any) -> None:
     parser.add_argument("--straggler", type=float, default=0.0, help=straggler_help)
     sweep_help = "several values of a setting: devices=1,8,64 or bytes_per_second=1e9:1e11:20; can be given again"
     parser.add_argument("--sweep", metavar="SETTING=VALUES", action="append", default=[], help=sweep_help)
+    add_meetings(parser)
     add_outputs(parser)
+
+
+def add_meetings(parser: argparse.ArgumentParser) -> None:
+    """Learners that take steps of their own."""
+    every_help = "learners meet once in N steps, as in DiLoCo, instead of in each; a node is a learner"
+    parser.add_argument("--every", type=int, metavar="N", help=every_help)
+    fragments_help = "with --every: parts of the model that meet in turn (default: 1)"
+    parser.add_argument("--fragments", type=int, default=1, metavar="F", help=fragments_help)
+    delay_help = "with --every: steps that go on while a message is on its way (default: 0)"
+    parser.add_argument("--delay", type=int, default=0, metavar="STEPS", help=delay_help)
+    outer_help = "with --every: mean, sgd, nesterov or adam (default: nesterov)"
+    parser.add_argument("--outer", default="nesterov", help=outer_help)
 
 
 def add_outputs(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +81,11 @@ def run_simulate(args: argparse.Namespace) -> int:
     nodes = args.per_node > 1 or any(re.match("per.node=|devices.per.node=", text) for text in args.sweep)
     if args.inner_link and not nodes:
         raise BadInputError("--inner-link joins the devices of a node: say how many with --per-node, 2 or more")
+    if args.every is None and (args.fragments, args.delay, args.outer) != (1, 0, "nesterov"):
+        raise BadInputError("--fragments, --delay and --outer are about learners that meet once in --every steps")
     with bad_values():
+        if args.every is not None:
+            return print_meetings(args, design_of(args), cluster_of(args))
         return print_sweep(args, design_of(args) | cluster_of(args)) if args.sweep else print_step(args)
 
 

@@ -6,6 +6,7 @@ and ``adacomp.py``. ``lockstep.py`` runs many learners in one process; ``wire/``
 """
 
 from lplab.compression.adacomp import AdaComp
+from lplab.compression.block_codes import BlockCode
 from lplab.compression.compressor import (
     AllGather,
     AllReduce,
@@ -29,6 +30,7 @@ from lplab.compression.scalecom import ScaleCom
 from lplab.compression.signs import EFSign, OneBit, SignSGD
 from lplab.compression.sparse import RandomK, TopK
 from lplab.compression.sparseloco import SparseLoCo
+from lplab.compression.two_all_to_alls import ring_reduce_scatter, two_all_to_alls
 from lplab.compression.unbiased import QSGD, TernGrad
 from lplab.compression.wrappers import DenseIfSmall, LocalMomentum, WarmUp
 
@@ -38,6 +40,7 @@ __all__ = [
     "AdaComp",
     "AllGather",
     "AllReduce",
+    "BlockCode",
     "Broadcast",
     "Compressor",
     "Context",
@@ -66,4 +69,6 @@ __all__ = [
     "exchange",
     "get",
     "names",
+    "ring_reduce_scatter",
+    "two_all_to_alls",
 ]

@@ -42,6 +42,7 @@ from lplab.figures.many_learners import LearnerScaling, LearnerSimilarity, many_
 from lplab.figures.momentum_placement import momentum_placement
 from lplab.figures.multiplier_cost import multiplier_cost
 from lplab.figures.number_line import number_line, number_line_data
+from lplab.figures.output_errors import output_errors
 from lplab.figures.phases import phases
 from lplab.figures.plane import range_precision
 from lplab.figures.precision import TensorRow, tensor_row
@@ -61,12 +62,14 @@ from lplab.figures.stacked import stacked
 from lplab.figures.staircase import staircase
 from lplab.figures.statistics import TensorStatistics, tensor_statistics
 from lplab.figures.step_losses import LossCurve, loss_curves
+from lplab.figures.stream_magnitudes import stream_magnitudes
 from lplab.figures.student_selection import two_distances, union_growth
 from lplab.figures.sweep_curves import sweep_curves
 from lplab.figures.tile_energy import tile_energy
 from lplab.figures.time_parts import time_parts
 from lplab.figures.training_error import Curve, training_epochs, training_error
 from lplab.figures.verdict_card import verdict_card, verdict_page
+from lplab.figures.written_text import written_text
 
 __all__ = [
     "ClipRule",
@@ -123,6 +126,7 @@ __all__ = [
     "multiplier_cost",
     "number_line",
     "number_line_data",
+    "output_errors",
     "phases",
     "published_runs",
     "range_map",
@@ -141,6 +145,7 @@ __all__ = [
     "show",
     "stacked",
     "staircase",
+    "stream_magnitudes",
     "style",
     "sweep_curves",
     "tensor_row",
@@ -154,4 +159,5 @@ __all__ = [
     "update",
     "verdict_card",
     "verdict_page",
+    "written_text",
 ]

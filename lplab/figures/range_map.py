@@ -19,8 +19,8 @@ FULL, TALLEST = (
     25.0,
     1.5,
 )
-SPLIT, LEFT = 0.76, 142  # of the width: where the plot ends, so that two columns of shares fit beside it on a narrow
-# page; pixels to its left. The histogram above keeps them, too
+SPLIT, LEFT = 0.66, 142  # of the width: where the plot ends, so that two columns of shares fit beside it on a
+# phone; pixels to its left. The histogram above keeps them, too
 
 
 def range_map(
@@ -145,7 +145,7 @@ def _map_layout(
     outline["visible"] = chosen is not None
     return {
         "xaxis": x | {"domain": [0, SPLIT]},
-        "xaxis2": {"domain": [SPLIT + 0.02, 1], "range": [-0.5, 1.5], "visible": False, "fixedrange": True},
+        "xaxis2": {"domain": [SPLIT + 0.02, 1], "range": [-0.62, 1.38], "visible": False, "fixedrange": True},
         "yaxis": {"range": [len(rows) - 0.5, -1.6], "showgrid": False, "ticks": "", "showline": False}
         | axes.ticks(np.arange(len(rows)), texts)
         | {"tickfont": {"size": style.NOTE}},

@@ -64,7 +64,7 @@ def sharing_errors(
             traces.stroke(colour, 2, dash),
             traces.marker(symbol, size, colour),
             "{name}<br>%{customdata[0]:.1f} dB, %{customdata[1]:.2f} bits a value",
-            customdata=np.stack([np.nan_to_num(values), costs[name]], 1),
+            customdata=np.nan_to_num(np.stack([values, costs[name]], 1)),  # it travels as text, which has no NaN
         )
         for (name, values), (colour, dash, symbol), size in zip(lines.items(), style.SERIES, _SIZES, strict=False)
     ]

@@ -44,8 +44,9 @@ dispatch_mode = torch._C._get_dispatch_mode
 
 forward_derivative_level = partial(getattr, forward_ad, "_current_level")
 """How many blocks of ``torch.autograd.forward_ad.dual_level()`` the code runs in, less one: −1 outside of them."""
-is_fx_tracing = partial(getattr, torch.fx._symbolic_trace, "_is_fx_tracing_flag")
-"""Whether a ``torch.fx.Tracer`` runs a forward pass with stand-ins for tensors."""
+_FX = torch.fx._symbolic_trace
+is_fx_tracing = getattr(_FX, "_get_is_fx_tracing", None) or partial(getattr, _FX, "_is_fx_tracing_flag")
+"""Whether a ``torch.fx.Tracer`` runs a forward pass with stand-ins for tensors. Before PyTorch 2.14 it was a flag."""
 
 
 def is_fake(x: Tensor) -> bool:

@@ -155,6 +155,18 @@ _ALL = (
         keep=_BLOCKS,
         source="NVIDIA 2025: E4M3 scales of 16 × 16 weights and 16 other numbers; late layers are counted in 4 bits",
     ),
+    Precision(
+        "w4a16",
+        "4-bit weights, inference",
+        4 + 20 / 128,
+        16,
+        0,
+        ("fp16", "bf16"),
+        master_bits=0,
+        keep=("last", "embedding"),
+        trains=False,
+        source="Frantar et al. 2022, Lin et al. 2023: 128 weights share a scale of 16 bits and a zero of 4",
+    ),
     Precision("int8", "INT8, inference", 8, 8, 0, ("int8",), master_bits=0, trains=False, source="integer inference"),
     Precision(
         "int4", "INT4, inference", 4, 4, 0, ("int4",), master_bits=0, keep=ENDS, trains=False, source="Choi et al. 2019"

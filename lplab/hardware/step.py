@@ -182,7 +182,9 @@ def step(
     bucket = buckets(4.0 * _elements(design.workload), design.bucket_bytes)
     payloads = np.stack([np.bincount(bucket, weights=column) for column in sent.payload_bytes.T])[:, :, None]
     names = ["reduce_scatter" if design.sharded and kind == "all_reduce" else kind for kind in sent.kinds]
-    requests = np.stack([_request(fabric, kind, nbytes, p, add) for kind, nbytes in zip(names, payloads, strict=True)])
+    requests = np.stack(
+        [request_seconds(fabric, kind, nbytes, p, add) for kind, nbytes in zip(names, payloads, strict=True)]
+    )
     ready = ready_seconds(backward, bucket)
     exposed = exposed_seconds(ready, requests.sum(axis=0), ready[-1], overlap)
     updates = update / (p if design.sharded else np.ones_like(p))
@@ -210,7 +212,7 @@ def _compute(design: Design, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray,
     return forward, backward, update
 
 
-def _request(fabric: Fabric, kind: str, nbytes: np.ndarray, p: np.ndarray, add: float) -> np.ndarray:
+def request_seconds(fabric: Fabric, kind: str, nbytes: np.ndarray, p: np.ndarray, add: float) -> np.ndarray:
     """Seconds of one collective for each bucket: [buckets, points]; a bucket without bytes sends nothing."""
     seconds = fabric.seconds(kind, nbytes, p, add)
     if kind == "all_gather":

@@ -249,7 +249,8 @@ def bits_a_token(model: Any, ids: Tensor, cache: KeyValueCache | None = None) ->
     """The loss of a language model on passages, in bits a token: the mean of −log2 p(next token).
 
     Args:
-        model: gives logits [batch, time, vocabulary] for tokens [batch, time].
+        model: gives logits [batch, time, vocabulary] for tokens [batch, time], or an object that has ``logits``, as
+            those of Hugging Face's transformers do.
         ids: int64 [passages, time], two tokens or more.
         cache: for a :class:`Llama`: an empty cache that rounds keys and values.
 
@@ -257,5 +258,6 @@ def bits_a_token(model: Any, ids: Tensor, cache: KeyValueCache | None = None) ->
     >>> 3 < bits_a_token(model, torch.arange(10).view(2, 5)) < 5
     True
     """
-    logits = model(ids[:, :-1]) if cache is None else model(ids[:, :-1], cache)
+    output = model(ids[:, :-1]) if cache is None else model(ids[:, :-1], cache)
+    logits = getattr(output, "logits", output)
     return functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten()).item() / math.log(2)

@@ -98,7 +98,7 @@ def average_updates(
 
     Args:
         states: of these learners, by their numbers.
-        updates: float32, by learner and layer.
+        updates: float32, by learner and layer; all learners send the same layers.
         step, seed: of the context.
 
     Raises:
@@ -124,6 +124,7 @@ def average_updates(
             ledger=ledger,
         )
         for name, compressor in first.compressors.items()
+        if name in updates[learners[0]]
     }
     return averages, TrafficLog([entry._replace(rank=learners[entry.rank]) for entry in ledger.entries])
 

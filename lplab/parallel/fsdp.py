@@ -12,12 +12,15 @@
 
 Three messages of a step can be exchanged in another way than PyTorch's:
 
-* **Weights** (all-gather): as codes of an 8-bit format. The owner of a shard updates its float32 weights and rounds
+* **Weights** (all-gather): as codes of an 8-bit format, with ``weight=BlockCode("int8", 256)`` with a scale for each
+  block as in ZeRO++. The owner of a shard updates its float32 weights and rounds
   them anew for each message. What rounding took away stays with the owner: its weights are the sum of the values sent
   and of the residual of :mod:`lplab.compression.sharded_weights`. Biases, normalization, and shards of less than 1,024
   elements travel in float32.
 * **Gradients within a replica** (reduce-scatter): dense, summed in the order of ranks, with the simulator's bits; the
-  sum of PyTorch's own depends on the back end.
+  sum of PyTorch's own depends on the back end. Or, with ``gradient="int4"``, by ZeRO++'s two all-to-alls, inside nodes
+  of ``per_node`` ranks and between them (:mod:`lplab.compression.two_all_to_alls`): each value is rounded twice. What
+  travels in float32 above does so here, too.
 * **Gradients between replicas** (all-reduce): by a compressor, each parameter's shard by itself, as in the hook of
   DistributedDataParallel. Shard the model over the shards' mesh alone, as above: over a two-dimensional mesh PyTorch
   averages between the replicas itself.
@@ -46,15 +49,17 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor, Shard
 
-from lplab import formats as F
 from lplab.compression import Compressor, Entry, TrafficLog, compressor_catalogue
+from lplab.compression.block_codes import BlockCode, Code, PiecesCode
 from lplab.compression.compressor import sum_of_ranks
 from lplab.compression.layer_info import info_of
-from lplab.compression.sharded_weights import check_whole_bytes, from_bytes, to_bytes
+from lplab.compression.sharded_weights import check_whole_bytes
 from lplab.compression.tensors.operations import divided
+from lplab.compression.two_all_to_alls import Stages
 from lplab.parallel.compressor_states import CompressorStates, as_arrays, as_tensors, layer_infos
 from lplab.parallel.process_group import KEPT_ENTRIES, CompressedAverages, ProcessGroupTransport, after_backward
 
+FULL = BlockCode("fp32", None)  # of biases and other small tensors
 HOOKS = ("set_custom_all_gather", "set_custom_reduce_scatter", "set_all_reduce_hook")
 
 
@@ -63,7 +68,12 @@ class FSDPHook:
 
     Args:
         model: under ``fully_shard``, float32, sharded along the first dimension over a mesh of one dimension.
-        weight: format of the gathered weights, of 8, 16 or 32 bits; None: as PyTorch sends them.
+        weight: format of the gathered weights, of 8, 16 or 32 bits, without a scale; or a
+            :class:`~lplab.compression.block_codes.BlockCode`; None: as PyTorch sends them.
+        gradient: format of the gradients within a replica, as in "int4", with a scale for each 256 elements; or a
+            BlockCode; None: float32.
+        per_node: with ``gradient``, consecutive ranks of the shards' group that are in one node; it divides their
+            number.
         compressor: for the gradients between replicas, or its name and settings; with ``replicas``.
         replicas: the process group of the ranks that own the same shards.
         ordered: whether values are summed between replicas in the order of ranks, with the simulator's bits: each rank
@@ -78,14 +88,17 @@ class FSDPHook:
     Raises:
         RuntimeError: this PyTorch's FSDP has no such hooks.
         TypeError: not a model under ``fully_shard``, or one that is sharded in another way.
-        ValueError: an unknown format, compressor or setting; a compressor without replicas, or the other way round.
+        ValueError: an unknown format, compressor or setting; a compressor without replicas, or the other way round;
+            ranks that do not fill their nodes, or nodes without ``gradient``.
     """
 
     def __init__(
         self,
         model: nn.Module,
         *,
-        weight: str | None = None,
+        weight: str | BlockCode | None = None,
+        gradient: str | BlockCode | None = None,
+        per_node: int = 1,
         compressor: Compressor | str | None = None,
         replicas: Any = None,
         ordered: bool = False,
@@ -94,8 +107,12 @@ class FSDPHook:
         check_hooks()
         if (compressor is None) != (replicas is None):
             raise ValueError("a compressor works between replicas: give both compressor= and replicas=, or neither")
-        if weight is not None:
+        if gradient is None and per_node != 1:
+            raise ValueError("per_node is about gradients that are sent in few bits: give gradient=, too")
+        if isinstance(weight, str):
             check_whole_bytes("weight", weight)
+        code_of_weights = BlockCode(weight, None) if isinstance(weight, str) else weight
+        code_of_gradients = BlockCode(gradient) if isinstance(gradient, str) else gradient
         self.model, self.ledger = model, TrafficLog(keep=KEPT_ENTRIES)
         self.groups = {name: parts for name, module in model.named_modules() if (parts := _parts(model, module))}
         if not self.groups:
@@ -116,14 +133,21 @@ class FSDPHook:
                 ProcessGroupTransport(replicas, ordered, device), states, seed, keep_ledger=True
             )
         self._shards = ProcessGroupTransport(mesh.get_group(), device=device)
+        if gradient is not None:
+            Stages(self._shards.world, per_node, FULL, ())
         self._seen: set[str] = set()
         for name, parts in self.groups.items():
             module: Any = model.get_submodule(name)
-            module.set_custom_reduce_scatter(OrderedReduceScatter(partial(self._log, name, "reduce_scatter")))
-            if weight is not None:
-                formats = ["fp32" if infos[part.name].is_small else weight for part in parts]
-                pieces = list(zip([prod(part.shape) for part in parts], formats, strict=True))
-                module.set_custom_all_gather(CodedAllGather(pieces, partial(self._log, name, "all_gather")))
+            log, full = partial(self._log, name), {part.name for part in parts if infos[part.name].is_small}
+            if code_of_gradients is None:
+                module.set_custom_reduce_scatter(OrderedReduceScatter(partial(log, "reduce_scatter")))
+            else:
+                trained = [part for part in parts if part.trained]
+                code = _code_of(trained, code_of_gradients, full)
+                module.set_custom_reduce_scatter(CodedReduceScatter(name, code, per_node, log))
+            if code_of_weights is not None:
+                code = _code_of(parts, code_of_weights, full)
+                module.set_custom_all_gather(CodedAllGather(code, partial(log, "all_gather")))
             if self.averages is not None:
                 module.set_all_reduce_hook(partial(self._average, name))
 
@@ -229,6 +253,16 @@ def broadcast_from_first(model: nn.Module, replicas: Any) -> None:
         local.copy_(values)
 
 
+def check_sum(op: Any) -> None:
+    """Refuse other reductions than sum and average.
+
+    Raises:
+        ValueError: another op, as FSDP has it for ``set_gradient_divide_factor``.
+    """
+    if op not in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
+        raise ValueError("a gradient divide factor needs model.set_force_sum_reduction_for_comms(True)")
+
+
 class OrderedReduceScatter:
     """Gradients summed in the order of ranks, for ``FSDPModule.set_custom_reduce_scatter``.
 
@@ -258,8 +292,7 @@ class OrderedReduceScatter:
         Raises:
             ValueError: another op, as FSDP has it for ``set_gradient_divide_factor``.
         """
-        if op not in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
-            raise ValueError("a gradient divide factor needs model.set_force_sum_reduction_for_comms(True)")
+        check_sum(op)
         received = torch.empty_like(input_tensor)
         dist.all_to_all_single(received, input_tensor, group=group)
         rows = received.view(dist.get_world_size(group), -1)
@@ -268,16 +301,82 @@ class OrderedReduceScatter:
         self.log((input_tensor.numel() - output_tensor.numel()) * input_tensor.element_size())
 
 
-class CodedAllGather:
-    """Weights gathered as codes of a format, for ``FSDPModule.set_custom_all_gather``.
+class CodedReduceScatter:
+    """Gradients summed by ZeRO++'s two all-to-alls, for ``FSDPModule.set_custom_reduce_scatter``.
+
+    Ranks send nothing to those that are neither in their node nor at their place of another one.
 
     Args:
-        pieces: of a shard, in its order: how many values, and the format in which they travel.
+        name: of the group of parameters, for an error.
+        code: of a shard's gradients.
+        per_node: consecutive ranks that are in one node.
+        log: is told a kind, "reduce_scatter_inside" or "reduce_scatter_between", and how many bytes this rank sends.
+    """
+
+    def __init__(self, name: str, code: PiecesCode, per_node: int, log: Callable[[str, int], None]) -> None:
+        self.name, self.code, self.per_node, self.log = name, code, per_node, log
+
+    def allocate(self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Memory for a message."""
+        return torch.empty(*size, dtype=dtype, device=device)
+
+    def __call__(
+        self, output_tensor: Tensor, input_tensor: Tensor, group: Any, op: Any, async_op: bool = False
+    ) -> None:
+        """Exchange codes of the gradients of all ranks, and sum or average those of this rank's shard.
+
+        Args:
+            output_tensor: receives the result, [n].
+            input_tensor: the gradients of this rank, [world · n].
+            group: of the shards.
+            op: ``ReduceOp.SUM`` or ``ReduceOp.AVG``.
+            async_op: taken as False.
+
+        Raises:
+            ValueError: another op.
+            RuntimeError: a parameter of the group has no gradient.
+        """
+        check_sum(op)
+        rank, world, size = dist.get_rank(group), dist.get_world_size(group), output_tensor.numel()
+        if size != sum(count for count, _ in self.code.pieces):
+            raise RuntimeError(_missing(self.name))
+        stages = Stages(world, self.per_node, self.code, (size,) * world)
+        place, node = rank % self.per_node, rank // self.per_node
+        gradient = input_tensor.detach().float().cpu().numpy()
+        sums = list(gradient.reshape(world, size))
+        if self.per_node > 1:
+            neighbours = range(node * self.per_node, (node + 1) * self.per_node)
+            sums = stages.node_sums(place, self._exchanged("inside", neighbours, stages.first(gradient), group))
+        total = sums[node]
+        if stages.nodes > 1:
+            peers = stages.owners(place)
+            total = stages.total(rank, self._exchanged("between", peers, stages.second(sums), group))
+        total = torch.from_numpy(total)
+        output_tensor.copy_(divided(total, world) if op == dist.ReduceOp.AVG else total)
+
+    def _exchanged(self, stage: str, peers: Sequence[int], messages: Sequence[bytes], group: Any) -> list[bytes]:
+        """An all-to-all among some ranks, all of whose messages have one length; what they sent, in their order."""
+        lengths = [0] * dist.get_world_size(group)
+        for peer, message in zip(peers, messages, strict=True):
+            lengths[peer] = len(message)
+        device = "cpu" if dist.get_backend(group) == "gloo" else torch.device("cuda", torch.cuda.current_device())
+        sent = torch.from_numpy(np.frombuffer(b"".join(messages), np.uint8).copy()).to(device)
+        received = torch.empty_like(sent)
+        dist.all_to_all_single(received, sent, lengths, lengths, group)
+        self.log(f"reduce_scatter_{stage}", len(sent) - lengths[dist.get_rank(group)])
+        return [row.tobytes() for row in received.cpu().numpy().reshape(len(peers), -1)]
+
+
+class CodedAllGather:
+    """Weights gathered as codes, for ``FSDPModule.set_custom_all_gather``.
+
+    Args:
+        code: of a shard.
         log: is told how many bytes this rank sends.
     """
 
-    def __init__(self, pieces: Sequence[tuple[int, str]], log: Callable[[int], None]) -> None:
-        self.pieces, self.log = pieces, log
+    def __init__(self, code: Code, log: Callable[[int], None]) -> None:
+        self.code, self.log = code, log
 
     def allocate(self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> Tensor:
         """Memory for a message."""
@@ -293,23 +392,13 @@ class CodedAllGather:
             async_op: taken as False.
         """
         world = dist.get_world_size(group)
-        values = input_tensor.float().cpu().split([count for count, _ in self.pieces])
-        codes = b"".join(to_bytes(v.numpy(), name) for v, (_, name) in zip(values, self.pieces, strict=True))
+        codes = self.code.encode(input_tensor.float().cpu().numpy())
         own = torch.from_numpy(np.frombuffer(codes, np.uint8).copy()).to(input_tensor.device)
         rows = [torch.empty_like(own) for _ in range(world)]
         dist.all_gather(rows, own, group)
         for target, row in zip(output_tensor.view(world, -1), rows, strict=True):
-            target.copy_(torch.from_numpy(self._decoded(row.cpu().numpy().tobytes())))
+            target.copy_(torch.from_numpy(self.code.decode(row.cpu().numpy().tobytes(), target.numel())))
         self.log(len(codes) * (world - 1))
-
-    def _decoded(self, data: bytes) -> np.ndarray:
-        """The weights of one rank's message: float32 [n]."""
-        decoded, start = [], 0
-        for count, name in self.pieces:
-            end = start + count * F.get(name).bits // 8
-            decoded.append(from_bytes(data[start:end], name))
-            start = end
-        return np.concatenate(decoded)
 
 
 @dataclass(frozen=True)
@@ -348,6 +437,11 @@ def _parts(model: nn.Module, module: nn.Module) -> list[_Part]:
             rows = -(-parameter.shape[0] // parameter.device_mesh.size())
             parts[name] = _Part(name, (rows, *parameter.shape[1:]), parameter.requires_grad)
     return list(parts.values())
+
+
+def _code_of(parts: Sequence[_Part], code: BlockCode, full: set[str]) -> PiecesCode:
+    """The code of a shard, of which some parameters travel in float32."""
+    return PiecesCode(tuple((prod(part.shape), FULL if part.name in full else code) for part in parts))
 
 
 def _own_parameters(module: nn.Module) -> Iterator[nn.Parameter]:

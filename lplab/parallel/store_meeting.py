@@ -90,22 +90,34 @@ class StoreMeetings:
         self._announce()
 
     @np.errstate(over="ignore", invalid="ignore")
-    def meet(self, states: CompressorStates, deltas: Mapping[str, np.ndarray] | None, seed: int) -> Meeting:
+    def meet(
+        self,
+        states: CompressorStates,
+        deltas: Mapping[str, np.ndarray] | None,
+        seed: int,
+        layers: Sequence[str] | None = None,
+        step: int | None = None,
+    ) -> Meeting:
         """Meet once; commits the states of a member, if the round is one.
 
         Args:
             states: of this rank.
             deltas: what this rank sends, float32, by layer; None to read along.
             seed: of the context, the same on all ranks.
+            layers: that are met about; None: all.
+            step: of the context; None: the number of the round.
 
         Raises:
             RuntimeError: this rank comes so late that the messages are not in the store any more.
         """
+        names, step = list(states.compressors) if layers is None else layers, self.number if step is None else step
         for attempt in count():
             members = self._members(attempt, deltas is not None)
             sent = TrafficLog()
             try:
-                averages = self._exchange(attempt, members, states, deltas, seed, sent) if members else None
+                averages = (
+                    self._exchange(attempt, members, states, deltas, seed, names, step, sent) if members else None
+                )
                 if self._agree(self._key(attempt, "outcome"), "done") == "done":
                     break
             except _Again:
@@ -153,15 +165,17 @@ class StoreMeetings:
         states: CompressorStates,
         deltas: Mapping[str, np.ndarray] | None,
         seed: int,
+        names: Sequence[str],
+        step: int,
         sent: TrafficLog,
     ) -> dict[str, np.ndarray] | None:
         """The averages over the members; None if something is not finite, as for all of them."""
         own = self.rank in members and deltas is not None
         layers = []
-        for name, compressor in states.compressors.items():
-            state = states.states[name]
+        for name in names:
+            compressor, state = states.compressors[name], states.states[name]
             delta = deltas[name] if own and deltas is not None else np.zeros(state.shape, np.float32)
-            context = Context(members.index(self.rank) if own else 0, len(members), self.number, name, seed)
+            context = Context(members.index(self.rank) if own else 0, len(members), step, name, seed)
             layers.append(LayerRuns(context, [steps_of(compressor, delta, state, context)].__getitem__))
         phases = count()
         begun = False
@@ -188,8 +202,8 @@ class StoreMeetings:
                 for member in members:
                     self._message(attempt, 0, member)
             return None
-        sent.entries += [entry._replace(rank=self.rank) for entry in log.entries]
-        return dict(zip(states.compressors, averages, strict=True))
+        sent.entries += [entry._replace(rank=self.rank, step=self.number) for entry in log.entries]
+        return dict(zip(names, averages, strict=True))
 
     def _message(self, attempt: int, phase: int, member: int) -> bytes:
         """A member's message, when it is there.

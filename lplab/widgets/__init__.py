@@ -11,6 +11,7 @@ from .explorers.bill_explorer import BillExplorer
 from .explorers.clip_explorer import ClipExplorer
 from .explorers.cluster_explorer import ClusterExplorer
 from .explorers.edge_explorer import EdgeExplorer
+from .explorers.few_bits_explorer import FewBitsExplorer
 from .explorers.format_explorer import FormatExplorer
 from .explorers.format_state import FormatState
 from .explorers.four_bit_explorer import FourBitExplorer
@@ -43,6 +44,7 @@ __all__ = [
     "ClipExplorer",
     "ClusterExplorer",
     "EdgeExplorer",
+    "FewBitsExplorer",
     "FormatExplorer",
     "FormatState",
     "FourBitExplorer",

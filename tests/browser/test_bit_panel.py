@@ -188,7 +188,7 @@ def test_touch_and_forced_colours(notebook, panel, touch):
     bit.wait_for()
     box = bit.bounding_box()
     assert box["height"] >= 44
-    assert box["width"] >= 40
+    assert box["width"] >= 44
     fill = "e => getComputedStyle(e).backgroundColor"
     off, on = (
         notebook.page.locator(".lp-bit[aria-checked=false]").first,

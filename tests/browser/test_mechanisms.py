@@ -23,15 +23,19 @@ from lplab.widgets.mechanisms import (
     ball,
     beads,
     bin,
+    cache_axis,
     clip,
     coins,
+    columns,
     energy_bill,
     hole,
     ladder,
+    leash,
     loss_scale,
     octaves,
     rectangle,
     register,
+    see_saw,
     shared_scale,
     skewed_array,
     stripes,
@@ -39,7 +43,11 @@ from lplab.widgets.mechanisms import (
 )
 from tests.browser import mechanism_pages
 from tests.kinds import slow
+from tests.widgets.mechanisms.test_cache_axis import errors_by_hand as cache_errors
+from tests.widgets.mechanisms.test_columns import by_least_squares as columns_by_least_squares
 from tests.widgets.mechanisms.test_hole import nearest_of_e2m1
+from tests.widgets.mechanisms.test_leash import by_hand as leash_by_hand
+from tests.widgets.mechanisms.test_see_saw import by_hand as see_saw_error
 from tests.widgets.mechanisms.test_skewed_array import simulated as simulated_array
 from tests.widgets.mechanisms.test_stripes import block_of
 from tests.widgets.mechanisms.test_union import by_hand as union_by_hand
@@ -284,15 +292,90 @@ def check_stripes(now: dict[str, Any], state: dict[str, Any]) -> None:
     assert now["pairs"] == len(pairs) and now["legal"] == (len(pairs) == sizes[summed] // 4)
 
 
+def check_columns(now: dict[str, Any], state: dict[str, Any]) -> None:
+    inputs, weights = columns.layer(state["way"] == "shuffled")
+    grid, border = columns.GRIDS[state["bits"]], now["border"]
+    after = columns_by_least_squares(state["bits"], state["way"], border)
+    steps, zeros = grid.fit(np, weights)
+    assert border == state["border"]
+    assert now["codes"] == np.round(after / steps + zeros)[:, :border].astype(int).tolist()
+    moved = ((after - weights) / steps)[:, border:]
+    assert np.array(now["moved"]).ravel() == pytest.approx(moved.ravel(), abs=1e-3)
+    assert now["most"] == pytest.approx(np.abs(moved).max(initial=0), abs=1e-3)
+    nearest = np.hstack([grid.quantize(weights)[:, :border], weights[:, border:]])
+    assert now["differ"] == np.sum(np.abs(nearest - after)[:, :border] > 1e-9)
+    size = np.linalg.norm(inputs @ weights.T)
+    for how, matrix in (("nearest", nearest), ("gptq", after)):
+        assert now[how] == pytest.approx(np.linalg.norm(inputs @ (matrix - weights).T) / size)
+
+
+def check_see_saw(now: dict[str, Any], state: dict[str, Any]) -> None:
+    inputs, weights = see_saw.layer()
+    alpha = state["place"] / see_saw.PARTS
+    tops = np.abs(inputs).max(axis=0), np.abs(weights).max(axis=0)
+    channel = np.argmax(tops[0] * tops[1])
+    sides = (tops[0] * tops[1]) ** (1 - alpha), (tops[0] * tops[1]) ** alpha
+    assert now["alpha"] == alpha and now["factor"] == pytest.approx(tops[0][channel] / sides[0][channel])
+    assert [now["inputs"][0], now["weights"][0]] == pytest.approx([side[channel] for side in sides], abs=1e-4)
+    assert now["ratios"] == pytest.approx([side[channel] / np.median(side) for side in sides], rel=1e-4)
+    assert now["error"] == pytest.approx(see_saw_error(state["place"]), rel=1e-6)
+    assert now["isBest"] == (state["place"] == 20)
+
+
+def check_cache_axis(now: dict[str, Any], state: dict[str, Any]) -> None:
+    for name, x in cache_axis.cache().items():
+        axis, strip = state[name], state["strips"][name]
+        numbers, rounded = (cache_axis.drawn(each) for each in (x, cache_axis.RULE.rounded(x, axis)))
+        exact, found = (each[strip] if axis == "token" else each[:, strip] for each in (numbers, rounded))
+        assert [now[name]["axis"], now[name]["strip"]] == [axis, strip]
+        assert now[name]["numbers"] == pytest.approx(exact, abs=1e-3)
+        assert now[name]["levels"] == pytest.approx(np.linspace(exact.min(), exact.max(), 4), abs=1e-3)
+        assert now[name]["apart"] == pytest.approx((exact.max() - exact.min()) / 3, abs=2e-3)
+        assert now[name]["off"] == pytest.approx(np.mean(np.abs(found - exact)), abs=1e-3)
+        assert now[name]["error"] == pytest.approx(cache_errors(name, axis))
+        assert now[name]["best"] == (axis == {"keys": "channel", "values": "token"}[name])
+
+
+def check_leash(now: dict[str, Any], state: dict[str, Any]) -> None:
+    every, momentum = leash.EVERY[state["every"]], leash.MOMENTA[state["momentum"]]
+    walks, shared = (leash.on_map(weights) for weights in leash_by_hand(every, momentum))
+    round_, within = divmod(state["beat"], every + 1)  # a step is a beat, and so is a meeting
+    met = round_ > 0 and within == 0
+    begun = round_ - met
+    taken = every if met else within
+    assert [now["every"], now["momentum"], now["met"], now["round"]] == [every, momentum, met, round_]
+    assert now["steps"] == begun * every + taken and now["end"] == (state["beat"] == 32 + 32 // every)
+    assert now["from"] == pytest.approx(shared[begun], abs=1e-3) and now["to"] == pytest.approx(
+        shared[round_], abs=1e-3
+    )
+    for path, walk in zip(now["paths"], walks, strict=True):
+        expected = [shared[begun], *walk[begun * every : begun * every + taken]]
+        assert np.array(path).ravel() == pytest.approx(np.ravel(expected), abs=1e-3)
+    ends = walks[:, begun * every + taken - 1] if taken else np.tile(shared[begun], (4, 1))
+    mean = ends.mean(axis=0)
+    assert now["mean"] == pytest.approx(mean, abs=1e-3)
+    assert now["apart"] == pytest.approx(np.linalg.norm(ends - mean, axis=1).max(), abs=2e-3)
+    if met:
+        way = np.linalg.norm(mean - shared[begun])
+        assert now["ratio"] * way == pytest.approx(np.linalg.norm(shared[round_] - shared[begun]), abs=4e-3, rel=0.02)
+    inputs, targets, _ = leash.pixels()
+    weights = leash_by_hand(every, momentum)[1][round_]
+    assert now["loss"] == pytest.approx(np.mean((inputs @ weights - targets[:, 0]) ** 2), abs=2e-3)
+    assert now["sent"] == 8 * round_ and now["rate"] == 8 / every
+
+
 CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "beads": check_beads,
     "bin": check_bin,
+    "cache_axis": check_cache_axis,
     "skewed_array": check_skewed_array,
     "clip": check_clip,
     "coins": check_coins,
+    "columns": check_columns,
     "hole": check_hole,
     "energy_bill": check_energy_bill,
     "ladder": check_ladder,
+    "leash": check_leash,
     "loss_scale": check_loss_scale,
     "octaves": check_octaves,
     "rectangle": check_rectangle,
@@ -301,6 +384,7 @@ CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "turned_outlier": check_turned_outlier,
     "ball": check_ball,
     "stripes": check_stripes,
+    "see_saw": check_see_saw,
     "shared_scale": check_shared_scale,
     "union": check_union,
 }

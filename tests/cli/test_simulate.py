@@ -9,7 +9,7 @@ import pytest
 
 from lplab import cli
 from lplab.cli.simulate_sweep import parse_axis
-from lplab.hardware import Cluster, local_machine, simulate
+from lplab.hardware import Cluster, compare_methods, local_machine, simulate, simulate_local_steps
 
 pytest.importorskip("pandas")
 
@@ -211,3 +211,44 @@ def test_the_helps_example_runs(capsys):
         cli.main(["simulate", "--help"])
     example = capsys.readouterr().out.partition("example:\n  lplab ")[2].split()
     assert cli.main(example) == 0 and "efficiency" in capsys.readouterr().out
+
+
+# ---- learners that meet seldom ---------------------------------------------------------------------------------------
+
+
+def test_learners_that_meet_seldom_are_the_librarys_beside_the_methods(capsys):
+    args = ["gpt", "--every", "30", "--compressor", "sparseloco", "--link", "home_100m", "--devices", "8"]
+    text = run(capsys, *args)
+    cluster = Cluster("h100", 8, "home_100m")
+    found = simulate_local_steps("gpt", cluster, compressor="sparseloco")
+    assert f"{1e3 * found.step_seconds:.4g} ms" in text and f"{found.efficiency:.1%} of what" in text
+    for row in compare_methods("gpt", cluster):
+        assert any(line.startswith(row["label"]) and f"{row['efficiency']:.1%}" in line for line in text.splitlines())
+    row = json.loads(run(capsys, *args, "--json"))
+    assert row == json.loads(json.dumps(found.to_dict() | {"compressor": "sparseloco"}))
+    (of_csv,) = csv.DictReader(io.StringIO(run(capsys, *args, "--csv")))
+    assert float(of_csv["step_seconds"]) == found.step_seconds
+
+
+def test_a_sweep_of_learners_that_meet_seldom(capsys):
+    args = ["gpt", "--every", "30", "--sweep", "link=nvlink4,home_100m", "--sweep", "fragments=1,3", "--devices", "4"]
+    rows = json.loads(run(capsys, *args, "--json"))
+    assert [(row["link"], row["fragments"]) for row in rows] == [
+        ("nvlink4", 1), ("nvlink4", 3), ("home_100m", 1), ("home_100m", 3),
+    ]  # fmt: skip
+    assert rows[2]["step_seconds"] > 10 * rows[0]["step_seconds"]
+    assert len(run(capsys, *args).splitlines()) == len(run(capsys, *args, "--csv").splitlines()) == 5
+
+
+@pytest.mark.parametrize(("args", "message"), [
+    (["--fragments", "3"], "about learners that meet once in --every steps"),
+    (["--every", "30", "--fragments", "4"], "every must be a multiple of the number of fragments"),
+    (["--every", "30", "--bucket", "5"], "leave out --bucket"),
+    (["--every", "30", "--html", "x.html"], "leave out --every"),
+    (["--every", "30", "--sweep", "bucket_bytes=1,2"], "got 'bucket_bytes'"),
+    (["--every", "30", "--outer", "nestorov"], "nesterov"),
+])  # fmt: skip
+def test_bad_settings_of_meetings_are_told(capsys, args, message):
+    with pytest.raises(SystemExit):
+        cli.main(["simulate", "gpt", *args])
+    assert message in capsys.readouterr().err

@@ -2,7 +2,21 @@
 
 import pytest
 
-from lplab.exercises import draw_rounding, lab03, lab05, lab06, lab07, lab08, lab09, lab10, lab11, lab12, lab13, lab14
+from lplab.exercises import (
+    draw_rounding,
+    lab03,
+    lab05,
+    lab06,
+    lab07,
+    lab08,
+    lab09,
+    lab10,
+    lab11,
+    lab12,
+    lab13,
+    lab14,
+    lab15,
+)
 from lplab.exercises.lab04 import layer_trial
 from lplab.exercises.model.forms import Number, Numbers
 from lplab.exercises.notebook import Text
@@ -48,6 +62,13 @@ def draw_e4m3fn(function):
         (lab14.draw_pair, "Here the error of dW in five layers as your nothing_in_it makes it", "a numpy array of"),
         (lab14.draw_two_weights, "Here the layers whose two weights differ under your nothing_in_it", "two arrays of"),
         (lab14.draw_slopes, "Here the slope of three roundings of a real gradient as your nothing_in_it", "2 numbers"),
+        (lab15.draw_columns, "Here the error of real rows, column by column, as your nothing_in_it", "a numpy array"),
+        (lab15.draw_alphas, "Here the error of two layers in eight bits, as your nothing_in_it", "x of shape"),
+        (lab15.draw_axes, "Here the error of nine heads' attention, with your nothing_in_it", "keys of shape"),
+        (lab15.draw_rotation, "Here the error of a layer that reads a rotated stream, as your", "embedding"),
+        (lab15.draw_file_bits, "Here the bits per weight of a language model's file, as your", "2 numbers"),
+        (lab15.draw_ternary, "Here the error of five layers in three levels, as your nothing_in_it", "a scale and an"),
+        (lab15.draw_growth, "Here the exponents of our own trainings, as your nothing_in_it", "3 numbers"),
     ],
 )
 def test_an_empty_dict_is_told_what_is_missing(draw, waiting, missing):

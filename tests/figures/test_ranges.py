@@ -107,6 +107,14 @@ def test_the_map_tells_every_row_and_outlines_one():
     assert list(up.data[0].text) == list(others.text) and np.array_equal(up.data[0].y, others.y, equal_nan=True)
 
 
+def test_the_columns_of_a_map_have_room_on_a_phone():
+    layout = figures.range_map([("a", magnitudes(np.ones(9)))], FP16, name="fp16").layout
+    (left, right), (low, high) = layout.xaxis2.domain, layout.xaxis2.range
+    plot, share, nothing = 195, 38, 6  # pixels: between the margins of a figure of 358; of "29.8 %"; of "0"
+    unit = (right - left) * plot / (high - low)
+    assert -low * unit >= share / 2 - 2 and unit >= (share + nothing) / 2 + 2  # elements over an edge by 2 are shown
+
+
 def test_a_map_without_a_chosen_row_outlines_none_and_says_what_is_alike():
     rows = [(name, magnitudes(np.full(9, size))) for name, size in (("a", 2.0**-60), ("b", 2.0**-50))]
     fig = figures.range_map(rows, FP16, name="fp16", chosen=None)

@@ -57,6 +57,13 @@ def test_a_number_that_json_lacks_is_found():
             strict(style.figure([{"type": "heatmap", "z": odd}], {}))
 
 
+def test_a_format_without_some_scale_is_strict_json():
+    nothing = np.full(2, np.nan)
+    numbers = {"E8M0": np.array([20.0, 19.0]), "E4M3": nothing}
+    fig = figures.sharing_errors(["16", "32"], numbers, at=1, bits={"E8M0": [4.5, 4.25], "E4M3": nothing})
+    assert strict(fig)
+
+
 def test_a_ring_with_gaps_is_strict_json():
     held = np.ones((3, 4, 4), int)
     fig = figures.ring_steps(held, messages=8)

@@ -86,6 +86,11 @@ GAP = (
     "return self.test[chosen].astype(np.float64) - self.test[other]",
     "return self.test[chosen].astype(np.float64) - self.test[other] + 0.01",
 )
+INTEGERS = (
+    "quantizers/layer_inputs.py",
+    "half = 2 ** (self.bits - 1) - 1",
+    "half = 2 ** (self.bits - 1)",
+)
 MUTATIONS = {
     "00": BIAS,
     "01": BIAS,
@@ -102,6 +107,7 @@ MUTATIONS = {
     "12": IDLE,
     "13": SHARED,
     "14": GAP,
+    "15": INTEGERS,
 }
 
 

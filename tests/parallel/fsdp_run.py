@@ -3,13 +3,16 @@
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
+from lplab.compression.block_codes import BlockCode
 from lplab.compression.sharded_weights import LEARNING_RATE, MOMENTUM
+from lplab.parallel import local_steps
 from lplab.parallel.fsdp import FSDPHook
 from lplab.training.loop.trainer import default_loss
 
+BLOCK = 128
 STEPS, BATCH, WIDTH = 4, 6, 90  # 90 rows: with four shards the last one is shorter
 WEIGHT, COMPRESSOR = "hfp8_forward", "scalecom:chunk=20,beta=0.3"
 
@@ -134,6 +137,74 @@ def a_group_left_out():
     return {"said": said, "step": hook.averages.step}
 
 
+def per_node(world):
+    """Two nodes of two; with three ranks one node."""
+    return 2 if world == 4 else world
+
+
+def zeropp():
+    """Weights in 8 bits with scales, gradients in 4 bits by two all-to-alls; a frozen layer, and NaN of one rank."""
+    world = dist.get_world_size()
+    found = {}
+    for name, poison in (("zero++", None), ("zero++ poisoned", (2, world - 1))):
+        net = sharded(init_device_mesh("cpu", (world,)), bias=True)
+        net[3].bias.requires_grad_(False)
+        settings = {"weight": BlockCode("int8", BLOCK), "gradient": BlockCode("int4", BLOCK)}
+        hook = FSDPHook(net, **settings, per_node=per_node(world))
+        found[name] = train(net, hook, STEPS, poison=poison)
+    return found
+
+
+LOCAL = {"every": 4, "fragments": 2, "delay": 1, "alpha": 0.25, "compressor": "sparseloco:chunk=64,k=4"}
+ROUNDS = 3
+
+
+def learners(world):
+    """The ranks of each learner, two but for the last one: the mean of two equal gradients is exact."""
+    return [list(range(first, min(first + 2, world))) for first in range(0, world, 2)]
+
+
+def inner(parameters):
+    return torch.optim.AdamW(parameters, lr=0.01)
+
+
+def local():
+    """Learners whose models are sharded meet through a store; what each rank then has, whole."""
+    world, number = dist.get_world_size(), dist.get_rank() // 2
+    meshes, found = [DeviceMesh("cpu", ranks) for ranks in learners(world)], {}
+    store = dist.PrefixStore("local steps", dist.distributed_c10d._get_default_store())
+    saved = None
+    for part in ("begun", "resumed"):
+        net = sharded(meshes[number], bias=True)
+        optimizer = inner(net.parameters())
+        settings = LOCAL | {"store": dist.PrefixStore(part, store), "rank": number, "world": len(meshes)}
+        run = local_steps(net, optimizer, **settings)
+        if saved is not None:
+            optimizer.load_state_dict(saved[0])
+            run.load_state_dict(saved[1])
+        first = 2 * run.meetings.number
+        for step in range(first, first + 2 * ROUNDS):
+            inputs, targets = batch(step, number)
+            optimizer.zero_grad()
+            default_loss(net(inputs), targets).backward()
+            optimizer.step()
+        saved = optimizer.state_dict(), run.state_dict()
+        found[part] = {
+            "shared": {name: weight.full_tensor().detach() for name, weight in run.shared.weights.items()},
+            "own": {name: p.full_tensor().detach().clone() for name, p in net.named_parameters()},
+            "took part": run.took_part,
+            "sent": run.ledger.total(),
+            "learner": number,
+            "leads": run.leads,
+        }
+    native = fully_shard(model(bias=True), mesh=init_device_mesh("cpu", (1, world), mesh_dim_names=("a", "b")))
+    try:
+        local_steps(native, inner(native.parameters()), store=store, rank=0, world=1)
+    except TypeError as error:
+        found["refusal"] = str(error)
+    return found
+
+
 def results():
     world = dist.get_world_size()
     net = sharded(init_device_mesh("cpu", (world,)), bias=False)
@@ -147,6 +218,8 @@ def results():
     again.load_state_dict(net.state_dict())
     resumed.load_state_dict(hook.state_dict())
     found["gone on"], found["resumed"] = (train(n, h, 2, first=STEPS) for n, h in ((net, hook), (again, resumed)))
+    found |= zeropp()
+    found["local steps"] = local()
     found["refusals"] = refusals()
     found["another seed"] = from_another_seed()
     found["left out"] = a_group_left_out()

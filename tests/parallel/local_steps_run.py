@@ -45,11 +45,11 @@ def die(*_):
     os._exit(1)
 
 
-def train(model, store, rank, world, how=None, rounds=ROUNDS, data=batches, **settings):
+def train(model, store, rank, world, how=None, rounds=ROUNDS, data=batches, every=EVERY, fragments=1, delay=0, **more):
     """A rank's rounds; ``how``: what it is in a round, by its number: late, gone for good, or killed while it meets."""
-    optimizer = ADAMW(model.parameters())
-    run = local_steps(model, optimizer, every=EVERY, store=store, rank=rank, world=world, **settings)
-    took_part = []
+    optimizer, took_part, steps = ADAMW(model.parameters()), [], every // fragments
+    settings = {"every": every, "fragments": fragments, "delay": delay} | more
+    run = local_steps(model, optimizer, store=store, rank=rank, world=world, **settings)
     while run.meetings.number < rounds:
         number = run.meetings.number
         what = (how or {}).get(number, HERE)
@@ -57,8 +57,8 @@ def train(model, store, rank, world, how=None, rounds=ROUNDS, data=batches, **se
             break
         if what == DIES:
             run.meetings._exchange = die
-        for step in range(EVERY * number, EVERY * (number + 1)):
-            while what == LATE and step % EVERY == EVERY - 1 and not run.meetings.decided:
+        for step in range(steps * number, steps * (number + 1)):
+            while what == LATE and (step + 1 + delay) % steps == 0 and not run.meetings.decided:
                 time.sleep(0.01)
             one_step(model, optimizer, step, rank, data)
         took_part.append(run.took_part)

@@ -1,5 +1,7 @@
 """FSDP with few bits over gloo: weights against the simulated sharded update, gradients between replicas by hand."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from torch.distributed.fsdp import FSDPModule  # noqa: E402
 
 from lplab.compression import LayerInfo, compressor_catalogue, exchange  # noqa: E402
 from lplab.compression.sharded_weights import LEARNING_RATE, MOMENTUM, ShardedUpdateFormats  # noqa: E402
-from lplab.parallel import SimulatedShardedTraining  # noqa: E402
+from lplab.parallel import LocalSteps, SimulatedShardedTraining  # noqa: E402
 from lplab.parallel.fsdp import FSDPHook, broadcast_from_first  # noqa: E402
 from lplab.training.loop.trainer import default_loss  # noqa: E402
 from tests.parallel import fsdp_run  # noqa: E402
@@ -138,6 +140,105 @@ def test_a_group_without_gradients_is_noticed_in_the_same_step(world, ranks):
         assert left_out["step"] == 3
 
 
+def rounded(x, largest):
+    """Integers with one scale for each block, written anew: float32 of the same shape."""
+    flat, found = x.ravel(), np.empty(x.size, np.float32)
+    for start in range(0, x.size, fsdp_run.BLOCK):
+        block = flat[start : start + fsdp_run.BLOCK]
+        scale = np.abs(block).max() / np.float32(largest)
+        found[start : start + len(block)] = np.rint(block / (scale if scale > 0 else np.float32(1))) * scale
+    return found.reshape(x.shape)
+
+
+def zeropp_by_hand(world):
+    """The training of fsdp_run in numpy: weights rounded to 8 bits, gradients rounded twice to 4."""
+    group, net, master = fsdp_run.per_node(world), fsdp_run.model(bias=True), fsdp_run.model(bias=True)
+    net[3].bias.requires_grad_(False)
+    optimizer = torch.optim.SGD(master.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
+    for step in range(fsdp_run.STEPS):
+        for p, own in zip(net.parameters(), master.parameters(), strict=True):
+            if own.dim() > 1:
+                parts = [rounded(shard(own.detach().numpy(), r, world), 127) for r in range(world)]
+                p.data.copy_(torch.from_numpy(np.concatenate(parts)[: len(p)]))
+            else:
+                p.data.copy_(own)
+        of_ranks = []
+        for rank in range(world):
+            net.zero_grad()
+            inputs, targets = fsdp_run.batch(step, rank)
+            default_loss(net(inputs), targets).backward()
+            of_ranks.append({n: p.grad.numpy().copy() for n, p in net.named_parameters() if p.grad is not None})
+        for name, own in master.named_parameters():
+            if name not in of_ranks[0]:
+                continue
+            # Biases travel in float32.
+            cut, means = partial(rounded, largest=7) if own.dim() > 1 else np.asarray, []
+            for part in range(world):
+                total = np.float32(0)
+                for node in range(world // group):
+                    ranks, inside = range(node * group, (node + 1) * group), np.float32(0)
+                    for rank in ranks:
+                        inside = inside + cut(shard(of_ranks[rank][name], part, world))
+                    total = total + (cut(inside) if world > group else inside)
+                means.append(total / np.float32(world))
+            own.grad = torch.from_numpy(np.concatenate(means)[: len(own)])
+        optimizer.step()
+    return dict(master.named_parameters())
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_zero_plus_plus_has_the_bits_of_two_roundings_by_hand(world, ranks):
+    expected = zeropp_by_hand(world)
+    for result in ranks(fsdp_run, world):
+        for name, parameter in expected.items():
+            assert torch.equal(result["zero++"]["weights"][name], parameter.detach()), name
+        poisoned = result["zero++ poisoned"]["weights"]["0.weight"]
+        assert torch.isnan(poisoned).any(), "NaN of one rank is not rounded away"
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_bytes_of_zero_plus_plus_are_those_of_its_messages(world, ranks):
+    """The last layer: a matrix in 4 or 8 bits and its scales, and its bias in float32, which is frozen."""
+    rows, group = -(-fsdp_run.WIDTH // world), fsdp_run.per_node(world)
+    count = rows * fsdp_run.WIDTH
+    scales = 4 * -(-count // fsdp_run.BLOCK)
+    part, nodes = count // 2 + scales, world // group
+    expected = {
+        "all_gather": (count + scales + 4 * rows) * (world - 1),
+        "reduce_scatter_inside": (group - 1) * nodes * part,
+        "reduce_scatter_between": (nodes - 1) * part,
+    }
+    for result in ranks(fsdp_run, world):
+        found = {kind: n for layer, kind, n in result["zero++"]["ledger"] if layer == "3"}
+        assert found == {kind: n for kind, n in expected.items() if n}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_learners_whose_models_are_sharded_meet_with_the_bits_of_the_simulator(world, ranks):
+    """Fragments, a delay, messages about whole weights; then again from a checkpoint with a shard for each rank."""
+    run = LocalSteps(
+        fsdp_run.model(bias=True),
+        fsdp_run.batch,
+        learners=len(fsdp_run.learners(world)),
+        inner=fsdp_run.inner,
+        **fsdp_run.LOCAL,
+    )
+    for part, before in (("begun", 0), ("resumed", fsdp_run.ROUNDS)):
+        list(run.rounds(fsdp_run.ROUNDS))
+        for result in ranks(fsdp_run, world):
+            real = result["local steps"][part]
+            own = run.state_dict()["own"][real["learner"]]
+            for name, weight in run.shared.weights.items():
+                assert torch.equal(real["shared"][name], weight.detach()), name
+                assert torch.equal(real["own"][name], own[name]), name
+            sent = [e.payload_bytes for e in run.ledger.entries if e.rank == real["learner"] and e.step >= before]
+            assert real["sent"] == (sum(sent) if real["leads"] else 0)
+            assert real["took part"] == tuple(range(len(fsdp_run.learners(world))))
+            assert "sharded over several dimensions of a mesh" in result["local steps"]["refusal"]
+    leaders = [rank for rank, result in enumerate(ranks(fsdp_run, world)) if result["local steps"]["begun"]["leads"]]
+    assert leaders == [own[0] for own in fsdp_run.learners(world)]
+
+
 def test_weights_that_are_not_there_yet_are_refused():
     with torch.device("meta"):
         net = nn.Linear(2, 2)
@@ -152,6 +253,10 @@ def test_what_cannot_be_hooked_is_refused(monkeypatch):
         FSDPHook(nn.Linear(2, 2), compressor="scalecom")
     with pytest.raises(ValueError, match="weight: only codes of 8, 16 or 32 bits can be sent, 'int4' has 4"):
         FSDPHook(nn.Linear(2, 2), weight="int4")
+    with pytest.raises(ValueError, match="give gradient=, too"):
+        FSDPHook(nn.Linear(2, 2), per_node=2)
+    with pytest.raises(ValueError, match="unknown format 'int5' of blocks; allowed: e3m0"):
+        FSDPHook(nn.Linear(2, 2), gradient="int5")
     monkeypatch.delattr(FSDPModule, "set_all_reduce_hook")
     with pytest.raises(RuntimeError, match="has no FSDPModule.set_all_reduce_hook: update it"):
         FSDPHook(nn.Linear(2, 2))

@@ -125,6 +125,110 @@ def test_gradients_are_clipped_in_inner_steps():
     assert 0 < (flat(run.model) - start).norm() <= EVERY * 1e-3 * 1.001
 
 
+# ---- fragments -------------------------------------------------------------------------------------------------------
+
+LAYERS = [("0.weight", "0.bias"), ("3.weight", "3.bias")]  # of the two blocks of the net
+
+
+@pytest.mark.parametrize("outer", ["nesterov", "adam"])
+@pytest.mark.parametrize(
+    ("fragments", "delay", "alpha"), [(1, 0, 0.0), (1, 2, 0.0), (2, 0, 0.0), (2, 1, 0.25), (2, 2, 1)]
+)
+def test_fragments_meet_in_turn_and_late(outer, fragments, delay, alpha):
+    """One model for each learner: what is sent ``delay`` steps ago moves the shared weights, and is mixed in."""
+    steps, every = 3, 3 * fragments
+    settings = {"every": every, "fragments": fragments, "delay": delay, "alpha": alpha, "outer": outer}
+    run, models = local(**settings), [net() for _ in range(LEARNERS)]
+    optimizers = [ADAMW(model.parameters()) for model in models]
+    shared = {name: p.detach().double().numpy() for name, p in net().named_parameters()}
+    memories = {name: {} for name in shared}
+    for number in range(5):
+        names = [name for layer in LAYERS[number % fragments :: fragments] for name in layer]
+        sent = []
+        for learner, (model, optimizer) in enumerate(zip(models, optimizers, strict=True)):
+            own = dict(model.named_parameters())
+            for step in range(steps * number, steps * (number + 1)):
+                if step == steps * (number + 1) - delay:
+                    sent.append({name: shared[name] - own[name].detach().double().numpy() for name in names})
+                inputs, targets = batches(step, learner)
+                optimizer.zero_grad()
+                default_loss(model(inputs), targets).backward()
+                optimizer.step()
+            if not delay:
+                sent.append({name: shared[name] - own[name].detach().double().numpy() for name in names})
+        for name in names:
+            mean = np.mean([delta[name] for delta in sent], axis=0)
+            shared[name] = shared[name] - OUTER_STEPS[outer](mean, memories[name])
+            for model in models:
+                own = dict(model.named_parameters())[name].data
+                own.copy_(alpha * own + (1 - alpha) * torch.from_numpy(shared[name]).float())
+        report = run.one_round()
+        assert report.fragment == number % fragments
+        expected = np.concatenate([shared[name].ravel() for name in shared])
+        np.testing.assert_allclose(flat(run.model).numpy(), expected, atol=6e-6)
+
+
+def test_one_fragment_without_a_delay_is_plain_diloco_to_the_bit():
+    plain, streaming = local(), local(fragments=1, delay=0, alpha=0.0, pattern="consecutive")
+    for ours, theirs in zip(streaming.rounds(3), plain.rounds(3), strict=True):
+        assert ours == theirs and torch.equal(flat(streaming.model), flat(plain.model))
+
+
+def test_the_shared_weights_alone_are_taken_where_alpha_is_0_and_the_own_ones_where_it_is_1():
+    """With alpha 1 a learner alone trains as if it met nobody, to the bit."""
+    alone, free = local(learners=1, alpha=1.0), net()
+    optimizer = ADAMW(free.parameters())
+    list(alone.rounds(2))
+    for step in range(2 * EVERY):
+        inputs, targets = batches(step, 0)
+        optimizer.zero_grad()
+        default_loss(free(inputs), targets).backward()
+        optimizer.step()
+    own = torch.cat([weights.flatten() for weights in alone.state_dict()["own"][0].values()])
+    assert torch.equal(own.double(), flat(free)) and not torch.equal(flat(alone.model), flat(free))
+    assert local(learners=1).state_dict()["own"] == [None]
+
+
+def test_fragments_send_as_many_bytes_in_smaller_messages():
+    whole, parts = local(compressor="lowbit", every=4), local(compressor="lowbit", every=4, fragments=2)
+    first = next(whole.rounds(1)).payload_bytes
+    sent = [report.payload_bytes for report in parts.rounds(4)]
+    assert sent[0] + sent[1] == sent[2] + sent[3] == first and max(sent) < first
+    assert [parts.ledger.total(step=number) for number in range(4)] == sent
+    assert {entry.layer for entry in parts.ledger.entries if entry.step == 1} == set(LAYERS[1])
+
+
+def test_the_simulated_bytes_are_those_of_the_ledger():
+    from lplab.hardware import Cluster, simulate_local_steps, workloads
+
+    workload = workloads.from_module(net(), torch.zeros(10, 20))
+    run = local(compressor="lowbit", every=4, fragments=2)
+    list(run.rounds(2))
+    found = simulate_local_steps(workload, Cluster("h100", LEARNERS), compressor="lowbit", every=4, fragments=2)
+    # Around a ring each learner sends on what it has received, but for the last.
+    expected = [(LEARNERS - 1) * run.ledger.total(step=number, rank=0) for number in range(2)]
+    assert found.meeting_bytes.tolist() == expected
+
+
+def test_a_leader_of_each_fragment_is_every_learner_in_turn():
+    """Of two learners and two fragments, one would always lead one fragment if meetings were counted."""
+    run = local(learners=2, every=2, fragments=2, compressor="scalecom:chunk=16")
+    list(run.rounds(4))
+    leaders = [
+        {entry.rank for entry in run.ledger.entries if entry.step == number and entry.kind == "broadcast"}
+        for number in (0, 2)
+    ]
+    assert leaders == [{0}, {1}]
+
+
+@pytest.mark.parametrize("delay", [0, 1])
+def test_nan_under_fragments_spoils_no_other_and_restarts_the_learner(delay):
+    run = local(data=poisoned, every=2 * EVERY, fragments=2, delay=delay, alpha=0.5)
+    assert [r.took_part for r in run.rounds(4)] == [(0, 1, 2), (0, 2), (0, 1, 2), (0, 1, 2)]
+    assert torch.isfinite(flat(run.model)).all()
+    assert all(torch.isfinite(w).all() for own in run.state_dict()["own"] for w in own.values())
+
+
 # ---- messages --------------------------------------------------------------------------------------------------------
 
 
@@ -250,8 +354,12 @@ def test_after_ctrl_c_the_model_has_the_shared_weights_and_the_round_is_made_aga
 # ---- checkpoints -----------------------------------------------------------------------------------------------------
 
 
-def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one():
+@pytest.mark.parametrize(
+    "streaming", [{}, {"every": 6, "fragments": 2, "delay": 1, "alpha": 0.5}], ids=["whole", "parts"]
+)
+def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one(streaming):
     settings = {"compressor": "sparseloco", "schedule": lambda o: torch.optim.lr_scheduler.ExponentialLR(o, 0.99)}
+    settings |= streaming
     whole = local(**settings)
     list(whole.rounds(2))
     saved = copy.deepcopy(whole.state_dict())
@@ -290,6 +398,11 @@ def test_a_checkpoint_of_another_compressor_is_refused():
 @pytest.mark.parametrize(("settings", "error", "message"), [
     ({"outer": "momentum"}, ValueError, "unknown outer optimizer 'momentum'; allowed: mean, sgd, nesterov, adam"),
     ({"every": 0}, ValueError, "every must be"),
+    ({"every": 30, "fragments": 4}, ValueError, "every must be a multiple of the number of fragments"),
+    ({"every": 4, "fragments": 2, "delay": 2}, ValueError, "delay must be less than every / fragments = 2 steps"),
+    ({"every": 3, "fragments": 3}, ValueError, "a model of 2 blocks cannot be cut into 3 fragments"),
+    ({"alpha": 1.5}, ValueError, "alpha must be from 0, the shared weights, to 1, the learner's own, got 1.5"),
+    ({"pattern": "random"}, ValueError, "must be one of strided, consecutive"),
     ({"learners": 0}, ValueError, "learners must be"),
     ({"compressor": "sparselocal"}, ValueError, "did you mean sparseloco"),
     ({"compressor": 3}, TypeError, "a compressor is needed"),

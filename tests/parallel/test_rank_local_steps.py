@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,8 @@ def simulated(how=None, world=WORLD, rounds=ROUNDS, data=batches, **settings):
     def attendance(number, rank):
         return GONE if number >= lost.get(rank, rounds) else (how or {}).get((number, rank), HERE)
 
-    run = LocalSteps(net(), data, learners=world, every=EVERY, inner=ADAMW, attendance=attendance, **settings)
+    settings = {"learners": world, "every": EVERY, "inner": ADAMW, "attendance": attendance} | settings
+    run = LocalSteps(net(), data, **settings)
     return run, [report.took_part for report in run.rounds(rounds)]
 
 
@@ -60,6 +62,87 @@ def test_ranks_have_the_bits_of_the_simulator(compressor):
         assert (
             real.ledger.total() == run.ledger.total(rank=rank) and real.ledger.total(rank=rank) == real.ledger.total()
         )
+
+
+STREAMING = {"every": 6, "fragments": 2, "delay": 1, "alpha": 0.25, "rounds": 5}
+
+
+@pytest.mark.parametrize("changes", [{}, {"delay": 0}, {"delay": 2, "alpha": 0}, {"pattern": "consecutive"}])
+def test_ranks_have_the_bits_of_the_simulator_with_fragments_that_arrive_later(changes):
+    settings = STREAMING | changes | {"compressor": "lowbit"}
+    run, _ = simulated(**settings)
+    _, ranks = in_threads(**settings)
+    for rank, (real, took_part) in enumerate(ranks):
+        assert took_part == [(0, 1, 2)] * 5
+        shared = torch.cat([w.detach().flatten() for w in real.shared.weights.values()])
+        assert torch.equal(shared, weights(run.model))
+        assert real.ledger.entries == [entry for entry in run.ledger.entries if entry.rank == rank]
+        own = run.state_dict()["own"][rank]
+        assert all(torch.equal(p, own[name]) for name, p in real.shared.parameters.items())
+
+
+def test_who_is_late_for_a_fragment_goes_on_with_its_own_weights_of_the_others():
+    how = {(1, 0): LATE, (3, 2): GONE}
+    run, took_part = simulated(how, compressor="sparseloco", **STREAMING)
+    assert took_part == [(0, 1, 2), (1, 2), (0, 1, 2), (0, 1), (0, 1)]
+    _, ranks = in_threads(how, compressor="sparseloco", patience=1.5, **STREAMING)
+    for rank in (0, 1):
+        real = ranks[rank][0]
+        assert ranks[rank][1] == took_part
+        own = run.state_dict()["own"][rank]
+        assert all(torch.equal(p, own[name]) for name, p in real.shared.parameters.items())
+
+
+@pytest.mark.parametrize("world", [3, 5])
+@pytest.mark.parametrize("streaming", [{}, STREAMING], ids=["whole", "fragments"])
+def test_a_run_of_four_ranks_resumes_with_three_or_five(world, streaming):
+    """With the bits of the simulator that resumes in the same way."""
+    settings = {"every": EVERY, "compressor": "sparseloco"} | streaming
+    rounds = settings.pop("rounds", ROUNDS) - 1
+    steps = settings["every"] // settings.get("fragments", 1)
+    before, _ = simulated(world=4, rounds=rounds, **settings)
+    after = LocalSteps(net(), batches, learners=world, inner=ADAMW, **settings)
+    after.load_state_dict(before.state_dict())
+    list(after.rounds(2))
+    _, ranks = in_threads(world=4, rounds=rounds, **settings)
+    states = [real.state_dict() for real, _ in ranks]
+    store, others = dist.HashStore(), [net() for _ in range(world)]
+
+    def go_on(rank):
+        optimizer = ADAMW(others[rank].parameters())
+        run = local_steps(others[rank], optimizer, store=store, rank=rank, world=world, **settings)
+        # Optimizers keep the tensors that they load.
+        optimizer.load_state_dict(deepcopy(ranks[rank % 4][0].optimizer.state_dict()))
+        run.load_state_dict(states)
+        for step in range(rounds * steps, (rounds + 2) * steps):
+            local_steps_run.one_step(others[rank], optimizer, step, rank)
+        return run
+
+    with ThreadPoolExecutor(world) as pool:
+        for run in pool.map(go_on, range(world)):
+            assert run.took_part == tuple(range(world)) and run.meetings.number == rounds + 2
+            shared = torch.cat([w.detach().flatten() for w in run.shared.weights.values()])
+            assert torch.equal(shared, weights(after.model))
+
+
+def test_states_of_different_rounds_are_refused():
+    model = net()
+    run = local_steps(model, ADAMW(model.parameters()), store=dist.HashStore(), rank=0, world=1)
+    for states in ([], [run.state_dict(), run.state_dict() | {"round": 3}]):
+        with pytest.raises(ValueError, match="the states of all ranks must be of one round"):
+            run.load_state_dict(states)
+
+
+def test_no_checkpoint_while_a_fragment_is_on_its_way():
+    model = net()
+    optimizer = ADAMW(model.parameters())
+    run = local_steps(model, optimizer, every=3, delay=1, store=dist.HashStore(), rank=0, world=1)
+    for step in range(2):
+        local_steps_run.one_step(model, optimizer, step, 0)
+    with pytest.raises(RuntimeError, match="a fragment is on its way"):
+        run.state_dict()
+    local_steps_run.one_step(model, optimizer, 2, 0)
+    assert run.state_dict()["round"] == 1
 
 
 def test_who_is_late_or_lost_is_left_out_and_who_is_late_joins_the_next_round():

@@ -464,6 +464,17 @@ REFUSED = {
         "on top of that of int8 × 0.3",
     ),
     "PACT": (linear, recipes.get("pact_sawb_2019").replace(exceptions={}), "PACT, .* no ONNX type"),
+    "weights of a method": (
+        nn.Sequential(linear, nn.Linear(32, 2)),
+        "w4a16:group=32",
+        r"0 \(linear\): the weight is rounded by a rule of its own \(int4 asymmetric, a scale for groups of 32, by "
+        r"rtn\): its values are kept, not the codes",
+    ),
+    "inputs of a method": (
+        nn.Sequential(linear, nn.Linear(32, 2)),
+        "w16a8_llmint8",
+        r"the activation is rounded by a rule of its own \(int8, a scale for each row of channels, channels above 6 as",
+    ),
     "a view": (ChangesAView(), "int8", "in-place change of a view"),
     "dtype": (nn.Linear(32, 32).double(), "e4m3fn", "float64"),
 }

@@ -28,7 +28,9 @@ of them is, and Student's test at 5 % says so, too; *surely within* is the same 
 both often fail. Then the check is *undecided*: it does not hold, and its opposite is not sure either. Where a claim
 is about machines, its numbers are computed by a model, and the section says so. Behind *theirs* stands how we know
 it: *read* in the paper, *second-hand* from somebody who quotes it, or *recalled* from memory and not looked up. More
-published numbers of machines stand in [numbers.md](numbers.md).
+published numbers of machines stand in [numbers.md](numbers.md). Words such as [perplexity](glossary.md#perplexity),
+[scale](glossary.md#scale), [zero](glossary.md#zero-point), [group](glossary.md#group) and [bits a
+token](glossary.md#bits-a-token) stand in [the glossary](glossary.md).
 
 This page is made from the stored numbers: `{COMMAND}`. The same claims as cards, each with a small figure, are a web
 page of its own: `lplab claims table --html -o claims.html`. In a notebook, `figures.verdict_card("wang_2018")` shows

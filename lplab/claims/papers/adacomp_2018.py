@@ -46,7 +46,7 @@ claim = ClaimBuilder(
     "the LSTM is judged after a longer training, in adacomp_2018_language.",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=330,
+    budget_seconds=310,
     limits="Small networks and short trainings: an element that waits 100 steps waits a fifth of the whole training. "
     "Our notes on the algorithm are second-hand; the doubtful points are switches of lplab.compression.AdaComp. The "
     "ratios are of one direction: after the average messages of several learners are no longer three-valued.",

@@ -51,7 +51,7 @@ claim = ClaimBuilder(
     "alone), and without error feedback. Residuals are those of the largest layer.",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=80,
+    budget_seconds=70,
     limits="One small network and 300 steps; the hard threshold (local selection) is AdaComp with a scale factor of 1, "
     "whose maxima are sent as plus or minus their mean.",
 )

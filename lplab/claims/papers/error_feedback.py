@@ -53,7 +53,7 @@ claim = ClaimBuilder(
     "gradients.",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=185,
+    budget_seconds=175,
     limits="Short trainings of small networks at one learning rate each, the same for all methods: signs or top-k may "
     "do better at others.",
 )

@@ -67,7 +67,7 @@ claim = ClaimBuilder(
     f"{TEST_IMAGES} to test; weights and updates ⟨16 − FL, FL⟩.",
     points=POINTS,
     seeds=(0, 1, 2, 3, 4),
-    budget_seconds=840,
+    budget_seconds=760,
     limits="A small network on small images: a point where it stalls lies at other fraction bits than the paper's. "
     "Learning rate and first weights are ours, the paper gives none for this network. Convolutional nets and CIFAR-10, "
     "where the paper saw nearest fail at 12 and 14 fraction bits, are not run here.",

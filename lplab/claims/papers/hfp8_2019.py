@@ -60,7 +60,7 @@ claim = ClaimBuilder(
     "the mean training loss of the last half, and the loss of 32,768 test characters.",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=95,
+    budget_seconds=80,
     limits="A Transformer of 114 thousand parameters, whose 8 bits last for a sixth of a short training: what a "
     "mantissa bit costs a large one over its whole training is not seen here. Sums are float32's; the paper's are "
     "1-6-9.",

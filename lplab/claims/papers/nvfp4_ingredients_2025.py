@@ -73,7 +73,7 @@ claim = ClaimBuilder(
     "the last half, and the loss of 32,768 test characters.",
     points=POINTS,
     seeds=(0, 1, 2, 3, 4, 5),
-    budget_seconds=165,
+    budget_seconds=155,
     limits="114 thousand parameters against 12 billion, thousands of characters against 10 trillion tokens: a helper "
     "that prevents a late divergence cannot show here. The late layers are the last 15 % in the order of registration, "
     "our reading. The check of the paper's reason, with its margin of a third, was written after the first three seeds "

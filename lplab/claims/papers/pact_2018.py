@@ -53,7 +53,7 @@ claim = ClaimBuilder(
     "float32; the clip trained from 10, or fixed at 1 (DoReFa's), at 3 or at 10.",
     points=POINTS,
     seeds=(0, 1, 2, 3, 4),
-    budget_seconds=500,
+    budget_seconds=530,
     limits=f"Weights are float32 here; the paper's have as few bits as the activations. The decay of α, {DECAY}, is "
     "larger than the paper's because a training of 300 steps would else hardly move it: how much is right depends on "
     "how long is trained.",

@@ -32,21 +32,21 @@ POINTS: tuple[Point, ...] = tuple({"way": way, "outliers": outliers} for outlier
 
 claim = ClaimBuilder(
     id="quarot_2024",
-    title="With 4 bits for weights and activations rotating costs less than smoothing, smoothing less than nothing "
-    "done",
+    title="With 4 bits for weights and activations rotating costs less than smoothing, smoothing less than no repair",
     paper=cite("quarot_2024"),
     where="abstract; table of SpinQuant's repository",
     statement="With weights and activations of 4 bits a language model whose activations were rotated before rounding "
     "loses little, one that was smoothed loses much more, as does one that was left as it is.",
-    published="All in 4 bits, perplexity 5.5 in 16: rounding to nearest 2,000, SmoothQuant 600, QuaRot 6.4 "
-    "(read in SpinQuant's repository)",
+    published="All in 4 bits, perplexity (2 to the power of the bits a token) 5.5 in 16: rounding to nearest 2,000, "
+    "SmoothQuant 600, QuaRot 6.4 (read in SpinQuant's repository)",
     experiment=f"The Llama of llm_int8_2022 with an outlier channel of {OUTLIER} times planted behind each norm. "
-    "Weights (a scale and a zero for groups of 32) and inputs (a scale for each token) of all linear layers but the "
-    "last are rounded to 4 bits: as they are, smoothed with α = 0.5, or after a Hadamard transform of each 64 "
-    "neighbours. Compared seed by seed: the loss of 32,768 test characters above that of float32.",
+    "Weights (groups of 32 neighbours share a scale and a zero, the integer that stands for 0) and inputs (a scale for "
+    "each token) of all linear layers but the last are rounded to 4 bits: as they are, smoothed with α = 0.5, or after "
+    "a Hadamard transform of each 64 neighbours. Compared seed by seed: the loss of 32,768 test characters, in bits a "
+    "character, above that of float32.",
     points=POINTS,
     seeds=SEEDS,
-    budget_seconds=60,
+    budget_seconds=30,
     limits="The transform runs before every layer, where QuaRot merges most of it into the weights. Keys and values "
     "stay in float32. An outlier channel spreads over 64 channels here, over 4,096 there. The last two explanations "
     "were added after the measurement.",

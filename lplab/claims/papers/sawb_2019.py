@@ -43,7 +43,7 @@ claim = ClaimBuilder(
     f"cluttered digits, {STEPS} steps, weights on four levels under either clip.",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=90,
+    budget_seconds=80,
     limits="Which six distributions, and with which parameters, is known second-hand; activations are float32 here, so "
     "that the clip of the weights is all that differs. A net this small loses several points with 2-bit weights.",
 )

@@ -57,7 +57,7 @@ claim = ClaimBuilder(
     "Compared seed by seed.",
     points=POINTS,
     seeds=(0, 1, 2),
-    budget_seconds=60,
+    budget_seconds=50,
     limits="Networks of 114 and 42 thousand parameters, with many steps of float32 before. The paper compares with a "
     "dynamic loss scale; a format that saturates never shows it an infinity, so constant scales stand in here.",
     version=2,

@@ -1,4 +1,4 @@
-"""The table of published numbers, T01 to T53: inputs, published, ours, the difference, and the verdict.
+"""The table of published numbers, T01 to T57: inputs, published, ours, the difference, and the verdict.
 
 Our values are computed on demand by the public functions of the library; nothing is stored. A row
 graded A or B is a test (tests/claims/published_numbers); one graded C is printed alone. A new row is a new value in a
@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lplab.claims.published_numbers import chips, compression, footprint, networks
+from lplab.claims.published_numbers import chips, compression, footprint, networks, slow_links
 from lplab.claims.published_numbers.numbers_page import as_csv, as_page, as_text
 from lplab.claims.published_numbers.published_number import GRADES, OUTSIDE, Published
 from lplab.lookup import closest_names
 
 __all__ = ["GRADES", "OUTSIDE", "ROWS", "Published", "as_csv", "as_page", "as_text", "get", "ids", "records"]
-_PARTS = (footprint, compression, networks, chips)
+_PARTS = (footprint, compression, networks, chips, slow_links)
 ROWS: tuple[Published, ...] = tuple(sorted((row for part in _PARTS for row in part.ROWS), key=lambda row: row.id))
 """All rows in the order of the dossier."""
 

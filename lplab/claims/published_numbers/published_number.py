@@ -30,7 +30,7 @@ class Published:
     """A row of the table of published numbers.
 
     Args:
-        id: "T01" to "T53" of the dossier; a letter where a row of it has several values.
+        id: "T01" to "T57" of the dossier; a letter where a row of it has several values.
         what: the quantity, in words.
         inputs: what goes in, in words.
         published: the value.

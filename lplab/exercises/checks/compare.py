@@ -16,7 +16,7 @@ def same(a: Any, b: Any, *, signed_zero: bool = True, tolerance: float = 0.0) ->
     """Whether two results are the same numbers: NaN equals NaN, −0 differs from 0 unless signed_zero=False.
 
     Args:
-        a, b: the results.
+        a, b: the results. Tuples or lists of arrays that have different shapes are compared array by array.
         signed_zero: whether −0 differs from 0.
         tolerance: how far apart numbers may lie, as a share of the largest magnitude in ``b``.
 
@@ -24,11 +24,15 @@ def same(a: Any, b: Any, *, signed_zero: bool = True, tolerance: float = 0.0) ->
     (False, True, True, False)
     >>> same((5, 0.1 + 0.2), (5, 0.3)), same((5, 0.1 + 0.2), (5, 0.3), tolerance=1e-12)
     (False, True)
+    >>> same((0.5, np.ones(2)), (0.5, np.ones(2))), same((0.5, np.ones(2)), (0.5, np.zeros(2)))
+    (True, False)
     """
     try:
         a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-    except (TypeError, ValueError):  # not numbers
-        return False
+    except (TypeError, ValueError):  # not numbers, or arrays of different shapes
+        several = isinstance(a, list | tuple) and isinstance(b, list | tuple) and len(a) == len(b)
+        each = zip(a, b, strict=True) if several else ()
+        return several and all(same(*pair, signed_zero=signed_zero, tolerance=tolerance) for pair in each)
     return a.shape == b.shape and bool(_equal(a, b, signed_zero, tolerance).all())
 
 

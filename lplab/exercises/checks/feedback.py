@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lplab.exercises.checks.grids import bits_of
-from lplab.exercises.checks.numbers import count_text, decimal, differing_parts, with_power
+from lplab.exercises.checks.numbers import count_text, decimal, differing_parts, with_power, without_noise
 from lplab.exercises.checks.verdict import FAILED, NOT_YET, PASSED, Counterexample, Verdict
 from lplab.exercises.isolation import Outcome, Raised
 from lplab.exercises.model.exercise import STAGES, Args, Exercise, Variant
@@ -158,9 +158,12 @@ def _body(exercise: Exercise, failure: Failure) -> list[str]:
 def _results(exercise: Exercise, wrong: Counterexample) -> tuple[str, str]:
     """What was returned and what was expected: of long sequences the part that differs."""
     values = wrong.yours, wrong.expected
-    if any(isinstance(value, int | float | bool) or np.ndim(value) == 0 for value in values):
+    if exercise.tolerance:
+        values = without_noise(values)
+    if not all(isinstance(value, list | tuple) or np.ndim(value) for value in values):
         return _result(exercise, wrong.args, values[0]), _result(exercise, wrong.args, values[1])
-    return differing_parts(*values)
+    names = getattr(exercise.form, "names", ())  # of several arrays
+    return differing_parts(*values, exercise.tolerance, names)
 
 
 def _result(exercise: Exercise, args: Args, value: Any) -> str:

@@ -94,7 +94,9 @@ NEXT_MEMORY = Exercise(
     difficulty=2,
     statement=r"""
         A learner has the residual `m` and a new gradient `g`. It would like to send $p = m + g$. It sends $c$, which is $p$ at the indices `sent_at` (an array) and 0 elsewhere. Write `next_memory(m, g, sent_at, beta)`, which returns ScaleCom's residual after the step, **exactly**
+
         $$m \leftarrow (1-\beta)\,m + \beta\,(p - c).$$
+
         With $\beta=1$ this is the error feedback of lab 09.
     """,
     reference=next_memory,

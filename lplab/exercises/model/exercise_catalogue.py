@@ -11,7 +11,7 @@ from lplab.exercises.model.questions import Question
 from lplab.lookup import closest_names
 
 CAPSTONE = "14.4"  # is graded as an exercise, but its answer is data: see lplab.exercises.capstone.capstone_exercise
-LABS = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14")
+LABS = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15")
 
 
 @cache
@@ -75,7 +75,7 @@ def of_lab(lab: str) -> list[Exercise]:
 
 
 def graded(lab: str) -> list[Exercise]:
-    """What is graded of a lab: its exercises, and of the last lab the capstone; ValueError if there is nothing.
+    """What is graded of a lab: its exercises, and of lab 14 the capstone; ValueError if there is nothing.
 
     >>> [exercise.id for exercise in graded("14")]
     ['14.1', '14.2', '14.3', '14.4']

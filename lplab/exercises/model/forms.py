@@ -133,3 +133,48 @@ class Numbers:
         if self.count is not None:
             return f"{self.count} numbers"
         return f"a list of at most {self.most} numbers" if self.most else "a list of numbers"
+
+
+@dataclass(frozen=True)
+class SameShapes:
+    """Several arrays of floating-point numbers in a tuple or list, each with the shape of one of the arguments.
+
+    Args:
+        arguments: names of the arrays, with the positions of the arguments whose shapes they have.
+    """
+
+    arguments: tuple[tuple[str, int], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the arrays."""
+        return tuple(name for name, _ in self.arguments)
+
+    def problem(self, args: tuple[Any, ...], result: Any) -> str:
+        """What is wrong with a result that is no such arrays; "" if it is right.
+
+        >>> form, args = SameShapes((("x", 0), ("w", 1))), (np.zeros((3, 2)), np.zeros((4, 2)))
+        >>> form.problem(args, (np.zeros((3, 2)), np.zeros((2, 4))))
+        'returns arrays of shapes (3, 2) and (2, 4): return x of shape (3, 2) and w of shape (4, 2)'
+        >>> form.problem(args, np.zeros((3, 2)))
+        'returns an array of shape (3, 2) and dtype float64: return x of shape (3, 2) and w of shape (4, 2)'
+        """
+        shapes = [np.shape(args[place]) for _, place in self.arguments]
+        parts = list(result) if isinstance(result, list | tuple) or np.ndim(result) > 1 else []
+        arrays = bool(parts) and all(isinstance(part, np.ndarray) for part in parts)
+        if arrays and [part.shape for part in parts] == shapes and all(part.dtype.kind == "f" for part in parts):
+            return ""
+        apart = arrays and isinstance(result, list | tuple) and [part.shape for part in parts] != shapes
+        got = f"arrays of shapes {_listed([str(part.shape) for part in parts])}" if apart else describe_value(result)
+        wanted = [f"{name} of shape {shape}" for (name, _), shape in zip(self.arguments, shapes, strict=True)]
+        kind = "" if apart or not arrays or len(parts) != len(shapes) else ", as floating-point numbers"
+        return f"returns {got}: return {_listed(wanted)}{kind}"
+
+    def describe(self) -> str:
+        """The form in words, for the documentation."""
+        return f"arrays of floating-point numbers: {_listed(list(self.names))}"
+
+
+def _listed(words: list[str]) -> str:
+    """Words with commas and an "and"."""
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)

@@ -62,7 +62,13 @@ def rounded(
 
 def _checked_type(graph: OnnxGraph, rule: QuantSpec, role: str) -> OnnxType:
     """The ONNX type of a rule, which must have one."""
-    kind = None if rule.quantizer is not None or rule.learned or rule.per_layer else onnx_type(rule.format)
+    if rule.quantizer is not None:
+        raise graph.refuse(
+            f"the {role} is rounded by a rule of its own ({getattr(rule.quantizer, 'label', rule.label)}): its values "
+            "are kept, not the codes with scales and zeros that a file needs; rules that are a format are exported, as "
+            f"in quantize_for_inference(model, 'int8'): {', '.join(exportable())}"
+        )
+    kind = None if rule.learned or rule.per_layer else onnx_type(rule.format)
     if kind is None:
         raise graph.refuse(
             f"the {role} is rounded to {rule.label}, which has no ONNX type; these have one: {', '.join(exportable())}"

@@ -21,7 +21,7 @@ from lplab.hardware.workloads.workload import PASSES
 from lplab.widgets.explorer_base import Explorer
 from lplab.widgets.fields import Buttons, Choice, ExplorerState, Steps, control
 
-WORKLOADS = {workloads.get(name).label: name for name in workloads.names()}
+WORKLOADS = {workloads.get(name).label: name for name in (*workloads.names(), *workloads.INFERENCE)}
 _TABLE = (
     *("ibm-rapid-training", "ibm-4core-7nm", "systolic", "p100", "v100", "a100", "h100", "h200", "b200"),
     *(f"tpu-{version}" for version in ("v2", "v3", "v4", "v5e", "v5p", "v6e")),
@@ -30,7 +30,7 @@ CHIPS = {accelerators.get(name).label.split(" (")[0].split(" at ")[0]: name for 
     "this machine": "mine"
 }
 CLASSIC = {"FP32": "fp32", "16 bits": "bf16", "HFP8 (2019)": "hfp8_2019", "4 bits (2020)": "int4_fp4_2020"}
-RECIPES = {
+_TRAINING = {
     **CLASSIC,
     "FP8 tiles (2024)": "deepseek_2024",
     "MXFP8 (2025)": "mxfp8_2025",
@@ -38,6 +38,8 @@ RECIPES = {
     "Quartet (2025)": "quartet_2025",
     "NVFP4 (2025)": "nvfp4_2025",
 }
+_WRITING = {label: CLASSIC[label] for label in ("FP32", "16 bits")} | {"4-bit weights": "w4a16"}
+RECIPES = _TRAINING | _WRITING
 BATCHES = tuple(2**k for k in range(13))
 RECIPE_ROWS, LAYER_ROWS = "recipes", "layers"
 VIEWS = (RECIPE_ROWS, LAYER_ROWS)
@@ -60,7 +62,7 @@ class RooflineState(ExplorerState):
         view: rows of the lower figure: "recipes" beside each other, or "layers" of the chosen one.
 
     Raises:
-        ValueError: a value that is not allowed, or a chip that cannot run the recipe.
+        ValueError: a value that is not allowed, or a chip or network that cannot run in the recipe.
 
     >>> round(RooflineState().times.share_of_peak, 2)
     0.11
@@ -75,18 +77,20 @@ class RooflineState(ExplorerState):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.precision not in runs_on(self.chip):
-            label = accelerators.get(self.chip).label
-            raise ValueError(f"{label} has no peak for {self.precision}; it runs {', '.join(runs_on(self.chip))}")
+        runs = runs_on(self.chip, self.workload)
+        if self.precision not in runs:
+            labels = f"{workloads.get(self.workload).label} on {accelerators.get(self.chip).label}"
+            raise ValueError(f"{labels} has no step in {self.precision}; it has one in {', '.join(runs)}")
 
     def changed(self, **changes: Any) -> RooflineState:
-        """The state after changes; a recipe that the new chip cannot run becomes the 16-bit one.
+        """The state after changes; a recipe that the new chip or network cannot run in becomes the 16-bit one.
 
         >>> RooflineState(chip="a100", precision="fp32").changed(chip="tpu-v4").precision
         'bf16'
         """
-        chip = changes.get("chip", self.chip)
-        if chip in list(CHIPS.values()) and "precision" not in changes and self.precision not in runs_on(chip):
+        chip, workload = (changes.get(name, getattr(self, name)) for name in ("chip", "workload"))
+        known = chip in list(CHIPS.values()) and workload in list(WORKLOADS.values())
+        if known and "precision" not in changes and self.precision not in runs_on(chip, workload):
             changes["precision"] = "bf16"
         return replace(self, **changes)
 
@@ -116,19 +120,26 @@ PRESETS: dict[str, dict[str, Any]] = {
     "RaPiD, fused": RooflineState.every_field(fused=True),
     "4 bits (2020)": RooflineState.every_field(chip="systolic", precision="int4_fp4_2020", batch=64),
     "GPT-3 on B200": RooflineState.every_field(workload="gpt3", chip="b200", precision="int4_fp4_2020", batch=1),
+    "Llama 2 writes": RooflineState.every_field(
+        workload="llama2_7b_writing", chip="a100", precision="w4a16", batch=1, fused=True
+    ),
     "This machine": RooflineState.every_field(workload="resnet18", chip="mine", precision="fp32", batch=32),
 }
 
 
 @lru_cache(maxsize=64)
-def runs_on(chip: str) -> tuple[str, ...]:
-    """The recipes that a chip can run: all but FP32, where there are 16-bit products.
+def runs_on(chip: str, workload: str) -> tuple[str, ...]:
+    """The recipes in which a chip can run a network: all but FP32, where there are 16-bit products.
 
-    >>> runs_on("tpu-v4")
+    A network that writes is not trained, so that only what is stored in fewer bits matters.
+
+    >>> runs_on("tpu-v4", "resnet50")
     ('bf16', 'hfp8_2019', 'int4_fp4_2020', 'deepseek_2024', 'mxfp8_2025', 'mxfp4_2025', 'quartet_2025', 'nvfp4_2025')
+    >>> runs_on("tpu-v4", "llama2_7b_writing")
+    ('bf16', 'w4a16')
     """
-    peaks = accelerators.get(chip).peaks
-    return tuple(name for name in RECIPES.values() if name != "fp32" or "fp32" in peaks)
+    peaks, recipes = accelerators.get(chip).peaks, _WRITING if workload in workloads.INFERENCE else _TRAINING
+    return tuple(name for name in recipes.values() if name != "fp32" or "fp32" in peaks)
 
 
 @lru_cache(maxsize=512)
@@ -153,7 +164,7 @@ def times_of(state: RooflineState, precision: str) -> LayerTimes:
 def roofs(state: RooflineState) -> tuple[list[Roof], int]:
     """A roof for each peak that the recipes use on this chip, and the index of the chosen recipe's highest one."""
     chip, by_peak = state.accelerator, dict[str, Roof]()
-    for name in runs_on(state.chip):
+    for name in runs_on(state.chip, state.workload):
         recipe = precisions.get(name)
         for peaks in (recipe.forward_peaks, recipe.dx_peaks):
             peak, ops_per_second = compute.peak_ops_per_second(chip, peaks, fall_back=True)
@@ -207,7 +218,7 @@ def parts_figure(state: RooflineState, height: int = HEIGHT) -> Any:
         return figures.time_parts(rows, what="time for one example", title=title, height=height)
     # FP32 would dwarf the others; of the recipes since 2024 there is room for the chosen one
     always = [p for p in CLASSIC.values() if p != "fp32"]
-    shown = [p for p in runs_on(state.chip) if p == state.precision or p in always]
+    shown = [p for p in runs_on(state.chip, state.workload) if p == state.precision or p in always]
     rows = {label_of(p): {k: v / state.batch for k, v in times_of(state, p).parts().items()} for p in shown}
     wide, narrow = times_of(state, "bf16"), state.times
     title = "16 bits is what the others are compared with"
@@ -250,7 +261,8 @@ def _memory_note(state: RooflineState) -> str:
     """A sentence where the weights and their state alone do not fit into the chip's memory, else ""."""
     bits, memory = precisions.get(state.precision), state.accelerator.memory_bytes
     each = bits.weight_bits * (bits.master_bits == 0) + bits.master_bits + bits.optimizer_bits
-    needed = workloads.get(state.workload).parameters * each / 8
+    workload = workloads.get(state.workload)
+    needed = (workload.parameters * each + workload.frozen * bits.weight_bits) / 8
     if memory is None or needed <= memory:
         return ""
     sizes = f"weights and their state alone are {format_si(needed, 'B')}, the chip has {format_si(memory, 'B')}"
@@ -291,8 +303,8 @@ class RooflineExplorer(Explorer):
     }
 
     def _options(self, state: RooflineState) -> dict[str, list[Any]]:
-        """Recipes that the chip cannot run are not offered."""
-        runs = runs_on(state.chip)
+        """Recipes in which the chip cannot run the network are not offered."""
+        runs = runs_on(state.chip, state.workload)
         return super()._options(state) | {
             "precision": [(label, name) for label, name in RECIPES.items() if name in runs]
         }

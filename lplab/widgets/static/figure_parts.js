@@ -670,6 +670,9 @@ function line([name, text]) {
   const made = document.createElement("div");
   made.className = `lp-fig-${name}`;
   made.append(...words(text));
+  for (const { nextSibling: word } of made.querySelectorAll("span")) { // a line never ends between a sign and its word
+    if (word?.nodeType === Node.TEXT_NODE) word.data = word.data.replace(/^ \b/, "\u00a0");
+  }
   return made;
 }
 

@@ -57,9 +57,12 @@ def test_every_check_can_fail_and_then_says_something_else(name):
     for check in (*claim.criteria, *claim.explanations, *([claim.foreseen] if claim.foreseen else [])):
         if check.test in OF_THEIR_OWN:
             continue
-        text = next(failures(check, results), None)
-        assert text is not None, f"{check.statement}: nothing makes it fail"
-        assert text != check.test(results).sentence, f"{check.statement}: the same words when it fails"
+        found, texts = check.test(results), failures(check, results)
+        if not found.holds:  # seeds exchanged in pairs leave what does not hold as it was
+            texts = (text for text in texts if text != found.sentence)
+        text = next(texts, None)
+        assert text is not None, f"{check.statement}: nothing makes it fail, or the same words when it fails"
+        assert text != found.sentence, f"{check.statement}: the same words when it fails"
 
 
 def test_a_bin_that_always_sends_is_told():

@@ -1,4 +1,4 @@
-"""Claims of 2022 to 2024 about inference in few bits: their checks hold and can fail; cheap measurements."""
+"""Claims of 2022 to 2025 about inference in few bits: their checks hold and can fail; cheap measurements."""
 
 import dataclasses
 
@@ -8,15 +8,18 @@ import torch
 from lplab import claims
 from lplab.claims.framework import few_bits_models
 from lplab.claims.framework.branches import BranchPlan
-from lplab.claims.papers import gptq_2023, kivi_2024, quarot_2024
+from lplab.claims.papers import awq_2024, gptq_2023, kivi_2024, kumar_2025, paretoq_2025, quarot_2024
+from lplab.claims.papers.awq_2024 import AWQ_2024
 from lplab.claims.papers.gptq_2023 import GPTQ_2023
 from lplab.claims.papers.kivi_2024 import KIVI_2024, OURS
+from lplab.claims.papers.kumar_2025 import KUMAR_2025
 from lplab.claims.papers.llm_int8_2022 import LLM_INT8_2022, NAIVE, SMOOTH, SPLIT
+from lplab.claims.papers.paretoq_2025 import PARETOQ_2025
 from lplab.claims.papers.quarot_2024 import QUAROT_2024, ROTATED
 from lplab.quantizers import Kivi
 from tests.claims.changed_numbers import but, holds
 
-MODULES = (few_bits_models, gptq_2023, kivi_2024)  # that take a trained model by its name
+MODULES = (few_bits_models, awq_2024, gptq_2023, kivi_2024, kumar_2025, paretoq_2025)  # that take a trained model
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +33,9 @@ def short(tmp_path_factory):
         model, trained = few_bits_models.trained(0, plan), few_bits_models.trained
         patch.setattr(few_bits_models, "branch_llama", lambda: smaller)
         patch.setattr(few_bits_models, "WINDOWS", 32)
+        patch.setattr(paretoq_2025, "PLAN", plan)
         for module in MODULES:
-            patch.setattr(module, "trained", lambda seed: model)
+            patch.setattr(module, "trained", lambda seed, plan=None: model)
         yield model
     trained.cache_clear()
     kivi_2024.operands.cache_clear()
@@ -167,3 +171,84 @@ def test_ways_with_and_without_outliers_are_measured(short):
     assert planted["float"] == plain["float"] and planted["loss"] > plain["loss"]
     split = claims.measure(LLM_INT8_2022, {"way": SPLIT, "outliers": True}, 0)
     assert abs(split["loss"] - split["float"]) < 0.01
+
+
+# ---- AWQ -------------------------------------------------------------------------------------------------------------
+
+
+def salient(point, seed):
+    """AWQ costs as little as GPTQ."""
+    nearest = {4: 0.015, 3: 0.07}[point["bits"]] * (1 + 0.01 * seed)
+    rises = {"nearest": nearest, "awq": nearest / 2, "gptq": nearest / 2}
+    return {"float": 2.5, "largest": 16.0 if point["outliers"] else 2.0, **{w: 2.5 + r for w, r in rises.items()}}
+
+
+@pytest.mark.parametrize(("change", "ring", "which"), [
+    ({"name": "awq", "value": 2.53, "bits": 4, "outliers": False, "seed": 3}, 0, 0),
+    ({"name": "awq", "value": 2.56, "bits": 3, "outliers": False}, 0, 1),
+    ({"name": "largest", "value": 12.0, "bits": 3, "outliers": False, "seed": 6}, 1, 0),
+    ({"name": "awq", "value": 2.58, "bits": 3, "outliers": True}, 1, 1),
+    ({"name": "awq", "value": 2.56, "bits": 3, "outliers": True}, 1, 2),
+])  # fmt: skip
+def test_awq_holds_and_can_fail(change, ring, which):
+    assert holds(AWQ_2024, salient) == ([True] * 2, [True] * 3)
+    assert not holds(AWQ_2024, but(salient, **change))[ring][which]
+
+
+def test_awq_is_measured(short):
+    found = claims.measure(AWQ_2024, {"bits": 3, "outliers": True}, 0)
+    assert found["largest"] > 8 and len({*found.values()}) == 5
+
+
+# ---- longer trainings ------------------------------------------------------------------------------------------------
+
+
+def longer(point, seed):
+    """Costs grow with the training; the model of few bits gets worse in the end."""
+    steps, noise = point["steps"] / 125, 1 + 0.01 * seed
+    costs = {4: 0.001, 3: 0.004, 2: 0.04}
+    rises = {f"{way}_{b}": costs[b] * steps * noise / (1 + (way == "gptq")) for b in costs for way in kumar_2025.WAYS}
+    return {"float": 3.0 - 0.02 * steps, **{name: 3.0 - 0.02 * steps + rise for name, rise in rises.items()}}
+
+
+@pytest.mark.parametrize(("change", "ring", "which"), [
+    ({"name": "nearest_3", "value": 2.5, "steps": 500, "seed": 3}, 0, 0),
+    ({"name": "gptq_2", "value": 2.0, "steps": 1000}, 0, 1),
+    ({"name": "nearest_3", "value": 4.0, "steps": 1000}, 0, 2),
+    ({"name": "nearest_2", "value": 2.9, "steps": 1000}, 1, 0),
+])  # fmt: skip
+def test_longer_trainings_hold_and_can_fail(change, ring, which):
+    assert holds(KUMAR_2025, longer) == ([True] * 3, [True])
+    assert not holds(KUMAR_2025, but(longer, **change))[ring][which]
+
+
+def test_a_length_is_measured(short):
+    found = claims.measure(KUMAR_2025, {"steps": 125}, 0)
+    assert set(found) == {"float", *(f"{way}_{bits}" for way in ("nearest", "gptq") for bits in (4, 3, 2))}
+    assert found["nearest_2"] > found["nearest_4"]
+
+
+# ---- training again --------------------------------------------------------------------------------------------------
+
+
+def again(point, seed):
+    """At 2 bits training recovers four fifths, at 4 there is nothing to recover."""
+    gptq, trained = {4: (0.005, 0.006), 2: (0.2, 0.04)}[point["bits"]]
+    rises = {"gptq": gptq, "trained": trained, "no_zero": 0.05, "zero": 0.06}
+    return {"float": 2.5, **{way: 2.5 + rise * (1 + 0.01 * seed) for way, rise in rises.items()}}
+
+
+@pytest.mark.parametrize(("change", "ring", "which"), [
+    ({"name": "trained", "value": 2.65, "bits": 2, "seed": 3}, 0, 0),
+    ({"name": "gptq", "value": 2.6, "bits": 4}, 0, 1),
+    ({"name": "trained", "value": 2.6, "bits": 4}, 1, 0),
+    ({"name": "no_zero", "value": 2.6, "bits": 2}, 1, 1),
+])  # fmt: skip
+def test_training_again_holds_and_can_fail(change, ring, which):
+    assert holds(PARETOQ_2025, again) == ([True] * 2, [True] * 2)
+    assert not holds(PARETOQ_2025, but(again, **change))[ring][which]
+
+
+def test_training_with_rounded_weights_is_measured(short):
+    found = claims.measure(PARETOQ_2025, {"bits": 2}, 0)
+    assert len({*found.values()}) == 5 and all(3 < value < 7 for value in found.values())

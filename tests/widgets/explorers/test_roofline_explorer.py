@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from lplab.hardware import compute
+from lplab.hardware import compute, decoding_step
 from lplab.widgets import RooflineExplorer
 from lplab.widgets.explorers import roofline_explorer as rs
 
@@ -50,12 +50,43 @@ def test_a_recipe_that_the_chip_cannot_run_becomes_the_16_bit_one(explorer):
     explorer.set(chip="tpu-v4")
     assert explorer.position.precision == "bf16"
     assert "FP32" not in dict(explorer.controls["precision"].options)
-    with pytest.raises(ValueError, match="Google TPU v4 has no peak for fp32; it runs bf16"):
+    with pytest.raises(ValueError, match="ResNet-50 on Google TPU v4 has no step in fp32; it has one in bf16"):
         explorer.set(precision="fp32")
     explorer.reset()
     assert "FP32" not in dict(explorer.controls["precision"].options)  # RaPiD has none either
     with pytest.raises(ValueError, match="unknown batch 3; allowed: 1, 2, 4"):
         explorer.set(batch=3)
+
+
+def test_a_network_that_writes_has_weights_of_four_bits_and_no_recipe_of_training(explorer):
+    explorer.reset()
+    explorer.set(workload="llama2_7b_writing", chip="a100")
+    assert explorer.position.precision == "bf16"
+    assert [name for _, name in explorer.controls["precision"].options] == ["fp32", "bf16", "w4a16"]
+    explorer.set(precision="w4a16")
+    with pytest.raises(
+        ValueError, match=r"Llama 2 7B, writing on NVIDIA A100.* has no step in hfp8_2019; it has one in"
+    ):
+        explorer.set(precision="hfp8_2019")
+    explorer.set(workload="resnet50")
+    assert (
+        explorer.position.precision == "bf16" and "w4a16" not in dict(explorer.controls["precision"].options).values()
+    )
+    explorer.reset()
+
+
+def test_four_bits_write_three_times_as_fast_alone_and_hardly_faster_with_64_others():
+    """As the count of bytes has it; the products besides read and write what goes in and out, which is little."""
+    alone = rs.RooflineState(**rs.PRESETS["Llama 2 writes"])
+    for batch in (1, 64):
+        state = alone.changed(batch=batch)
+        gain = state.changed(precision="bf16").times.step_seconds / state.times.step_seconds
+        wide, few = (
+            decoding_step("llama-2-7b", "a100", weight_bits=bits, batch=batch).seconds for bits in (16, 4 + 20 / 128)
+        )
+        assert gain == pytest.approx(float(wide / few), rel=0.06)
+        assert f"1 × the rate of 16 bits, {gain:.2f} × the speed" in rs.parts_figure(state).layout.meta["alt"]
+    assert not alone.times.compute_bound[alone.times.flops > 0].any()
 
 
 def test_a_missing_unit_is_named():
@@ -69,6 +100,8 @@ def test_a_network_that_does_not_fit_says_so():
     assert message.endswith("weights and their state alone are 698 GB, the chip has 180 GB.")
     assert "It would need many chips: " in message
     assert "It would need many" not in rs.summary(rs.RooflineState(chip="h100"))
+    writes = rs.RooflineState(**rs.PRESETS["Llama 2 writes"])
+    assert "It would need many" not in rs.summary(writes), "27 GB in FP32, and the chip has 80"
 
 
 @pytest.mark.parametrize("name", rs.PRESETS)
