@@ -19,7 +19,7 @@ from lplab.exercises.student_figures import read_results, student_figure
 def message_bits(n, k, chunk, value_bits, plain_bits):
     """Bits of a message, share of the positions in them, fewest bits for the positions, times shorter than n plain numbers."""
     width = (chunk - 1).bit_length()
-    positions = values = least = 0
+    positions, values, least = 0, 0, 0.0
     for first in range(0, n, chunk):
         size = min(chunk, n - first)
         sent = min(k, size)
@@ -82,7 +82,7 @@ MESSAGE_BITS = Exercise(
     version=1,
     title="The bits of a message",
     goal="Goal 3: count the bits of a message",
-    minutes=12,
+    minutes=10,
     difficulty=2,
     statement=r"""
         A layer of `n` elements is cut into chunks of `chunk`; the last one may be shorter. Each chunk sends `k` elements, or all if it has fewer. Each element that is sent has a value of `value_bits` bits and its position in the chunk, from 0. All positions have the same whole number of bits, just enough for a whole chunk. Write `message_bits(n, k, chunk, value_bits, plain_bits)` that returns four numbers:

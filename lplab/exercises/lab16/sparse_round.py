@@ -75,8 +75,8 @@ def nothing_is_lost(calls: Sequence[Args], results: Sequence[Any]) -> Finding | 
             text = f"element {i}: {decimal(sent[i])} sent and {decimal(kept[i])} kept, but decay · error + delta is {decimal(total[i])}"
             return Finding(f"In a layer of {count_text(total.size)}, {text}.", args)
         most = sum(min(k, total.size - first) for first in range(0, total.size, chunk))
-        if np.count_nonzero(sent) > most:
-            return Finding(f"In a layer of {count_text(total.size)} yours sends {count_text(np.count_nonzero(sent))} elements, and {count_text(most)} are allowed.", args)
+        if (yours := int(np.count_nonzero(sent))) > most:
+            return Finding(f"In a layer of {count_text(total.size)} yours sends {count_text(yours)} elements, and {count_text(most)} are allowed.", args)
     return None
 
 
