@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lplab.compression import SparseLoCo
+from lplab.compression.square_chunks import ChunkGrid
 from lplab.exercises.checks.close import TOLERANCE
 from lplab.exercises.checks.numbers import count_text
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake, wrong
@@ -148,7 +149,7 @@ MESSAGE_BITS = Exercise(
 
 KS = (8, 16, 32, 64, 128, 256, 512)
 CHUNK = 4096
-CURVES = {"the message": lambda bits, share, least: bits, "its positions": lambda bits, share, least: bits * share, "fewest bits for the positions": lambda bits, share, least: least}
+CURVES = ("the message", "its positions", "fewest bits for the positions")
 
 
 @student_figure("Here the bits of a chunk's message, as your {name} counts them, will be drawn")
@@ -164,8 +165,8 @@ def draw_message_bits(function: Callable[..., Any]) -> Any:
     found = read_results(function, calls, MESSAGE_BITS.form, three_numbers)
     return figures.compared_curves(
         list(map(str, KS)),
-        curves([message_bits(*args)[:3] for args in calls]),
-        curves(found),
+        an_element([library_bits(k) for k in KS]),
+        an_element(found),
         what="bits for each element that is sent",
         name="A chunk of 4,096 elements",
         along="elements that are sent",
@@ -173,11 +174,19 @@ def draw_message_bits(function: Callable[..., Any]) -> Any:
 
 
 def three_numbers(result: Any) -> tuple[float, float, float]:
-    """The bits, the share and the fewest bits of a result; ValueError if there are not four numbers."""
+    """The bits of a message, of its positions, and the fewest bits for them; ValueError if there are not four numbers."""
     bits, share, least, _ = result
-    return float(bits), float(share), float(least)
+    return float(bits), float(bits) * float(share), float(least)
 
 
-def curves(found: Sequence[tuple[float, float, float]]) -> dict[str, np.ndarray]:
+def library_bits(k: int) -> tuple[float, float, float]:
+    """What the library's message about a chunk has, without the table of four values, and the fewest bits for its positions."""
+    side = math.isqrt(CHUNK)
+    (message,) = SparseLoCo(chunk=CHUNK, k=k).plan((side, side))
+    grid = ChunkGrid.of((side, side), side, k)
+    return 8.0 * message.payload_bytes - 4 * 32, float(grid.sent * grid.position_bits), math.log2(math.comb(CHUNK, k))
+
+
+def an_element(found: Sequence[tuple[float, float, float]]) -> dict[str, np.ndarray]:
     """Bits for each element that is sent, by the names of the curves: float64 [KS]."""
-    return {name: np.array([curve(*each) / k for each, k in zip(found, KS, strict=True)]) for name, curve in CURVES.items()}
+    return dict(zip(CURVES, np.array(found).T / KS, strict=True))

@@ -189,12 +189,16 @@ def end_of_steps(start: np.ndarray) -> np.ndarray:
 
 
 def walk(rate: float, beta: float) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Shared weights and momentum before the first meeting and after each."""
-    states = [(BEGIN, np.zeros(2))]
+    """Shared weights and momentum before the first meeting and after each.
+
+    The learners' lowest points have the mean 0, so along each direction a meeting is a matrix for weight and momentum.
+    """
+    moved = 1 - (1 - INNER_RATE * CURVATURES) ** INNER_STEPS  # Δ is this share of the weight
+    meetings = np.array([[[1 - rate * m * (1 + beta), -rate * beta**2], [m, beta]] for m in moved])
+    states = [np.stack([BEGIN, np.zeros(2)], axis=1)]
     for _ in range(MEETINGS):
-        start, momentum = states[-1]
-        states.append(outer_step(start, end_of_steps(start), momentum, rate, beta))
-    return states
+        states.append(np.einsum("dij,dj->di", meetings, states[-1]))
+    return [(state[:, 0], state[:, 1]) for state in states]
 
 
 def weights_of(result: Any) -> np.ndarray:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from lplab.compression.scalecom import largest_per_chunk
+from lplab.compression.sparseloco import into_bins
 from lplab.exercises.checks.numbers import count_text, decimal, sequence_text
 from lplab.exercises.lab16.aggregate import parts_of_a_gradient
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
@@ -172,6 +174,7 @@ SPARSE_ROUND = Exercise(
 # ---- rounds with real gradients --------------------------------------------------------------------------------------
 
 K, CHUNK = 64, 4096
+LIBRARY = 1e-5  # relative: it computes in float32
 CURVES = {
     "no memory (decay 0): not arrived": (0.0, "sent"),
     "decay 0.75: not arrived": (0.75, "sent"),
@@ -196,12 +199,22 @@ def draw_rounds(function: Callable[..., Any]) -> Any:
     own = {decay: found[i * len(deltas) : (i + 1) * len(deltas)] for i, decay in enumerate(runs)}
     return figures.compared_curves(
         [str(number + 1) for number in range(len(deltas))],
-        {name: shares(runs[decay], [sparse_round(error, delta, K, CHUNK, decay) for (error, _), delta in zip(runs[decay], deltas, strict=True)], what) for name, (decay, what) in CURVES.items()},
+        {name: shares(runs[decay], [library_round(error, delta, decay) for (error, _), delta in zip(runs[decay], deltas, strict=True)], what) for name, (decay, what) in CURVES.items()},
         {name: shares(runs[decay], own[decay], what) for name, (decay, what) in CURVES.items()},
         what="share of the sum of all Δ (%)",
         name="One element of 64 in each round",
         along="round",
+        tolerance=LIBRARY,
     )
+
+
+def library_round(error: np.ndarray, delta: np.ndarray, decay: float) -> tuple[np.ndarray, np.ndarray]:
+    """What SparseLoCo of the library sends and keeps, in float32."""
+    kept = np.float32(decay * error + delta)
+    indices = largest_per_chunk(kept, CHUNK, K)
+    table, bins = into_bins(kept[indices], bits=2)
+    kept[indices] -= table[bins]
+    return (decay * error + delta) - kept, kept.astype(np.float64)
 
 
 def rounds(decay: float) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -209,7 +222,7 @@ def rounds(decay: float) -> list[tuple[np.ndarray, np.ndarray]]:
     found, error, arrived = [], np.zeros(parts_of_a_gradient().shape[1]), np.zeros(parts_of_a_gradient().shape[1])
     for delta in parts_of_a_gradient():
         found.append((error, arrived))
-        sent, error = sparse_round(error, delta, K, CHUNK, decay)
+        sent, error = library_round(error, delta, decay)
         arrived = arrived + sent
     return found
 
