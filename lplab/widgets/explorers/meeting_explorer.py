@@ -93,6 +93,9 @@ class MeetingState(ExplorerState):
         >>> few.changed(learners=8).sends
         'dense'
         """
+        controls = self.controls()
+        for name in changes.keys() & controls.keys():
+            changes[name] = controls[name].check(name, changes[name], self)
         wanted = {name: changes.get(name, getattr(self, name)) for name in PREFERRED}
         if Meeting(**wanted).name in meeting_runs():
             return replace(self, **changes)
