@@ -230,7 +230,7 @@ def time_figure(state: MeetingState) -> Any:
     found = dict(seconds(state))
     alone = found.pop("alone")
     name = next(label for label, value in LINKS.items() if value == state.link)
-    return figures.meeting_seconds(found, alone, "this setting", link=name, height=250)
+    return figures.meeting_seconds(found, alone, "this setting", link=name, height=300)
 
 
 def summary(state: MeetingState) -> str:
