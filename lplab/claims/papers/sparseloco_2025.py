@@ -110,6 +110,18 @@ def mean_over_all_ruins(results: Results) -> CheckResult:
     return paired_result(f"Bits that the mean over all learners costs: {paired_text(gap)}.", above(gap))
 
 
+@claim.explanation("Momentum on top of the memory spoils the training")
+def momentum_on_top_spoils(results: Results) -> CheckResult:
+    """With memory and Nesterov's momentum it ends surely above one learner alone."""
+    gap = _loss(results, "sparse, nesterov") - _loss(results, "alone")
+    start, end = (results.values(name, arm="sparse, nesterov").mean() for name in ("loss_0", "loss"))
+    return paired_result(
+        f"With memory and Nesterov's step the loss begins at {start:.2f} bits and ends at {end:.2f}; above one learner "
+        f"alone: {paired_text(gap)}.",
+        above(gap),
+    )
+
+
 @claim.summary
 def measured(results: Results) -> str:
     """The losses, and the bytes."""
