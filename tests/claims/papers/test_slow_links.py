@@ -169,7 +169,7 @@ def of_rounding(point, seed):
     ({"name": "ring", "value": 0.1, "learners": 8, "seed": 3}, 0, 0),
     ({"name": "ring", "value": 0.2, "learners": 64}, 0, 1),
     ({"name": "twice", "value": 0.16, "learners": 64}, 0, 2),
-    ({"name": "expected", "value": 2.2, "learners": 32, "seed": 4}, 1, 0),
+    ({"name": "expected", "value": 1.5, "learners": 16, "seed": 4}, 1, 0),
     ({"name": "once", "value": 0.2, "learners": 16}, 1, 1),
     ({"name": "bytes_once", "value": 100.0, "learners": 8}, 1, 1),
     ({"name": "bytes_twice", "value": 150.0, "learners": 64}, 1, 2),
