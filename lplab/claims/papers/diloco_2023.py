@@ -37,8 +37,8 @@ claim = ClaimBuilder(
     "updates 14.72, one worker alone 16.23",
     experiment="A Transformer of two blocks, trained on characters for 800 steps; then 4 learners with 8 sequences a "
     "step go on for 240 steps. Every 12 steps they meet, and the shared weights move: to the plain mean of "
-    "the learners, or towards it with Nesterov's momentum (rate 0.7, momentum 0.9). Synchronous is one learner with all "
-    "32 sequences a step. Compared seed by seed: the loss of 32,768 test characters.",
+    "the learners, or towards it with Nesterov's momentum (rate 0.7, momentum 0.9). Synchronous is one learner with "
+    "all 32 sequences a step. Compared seed by seed: the loss of 32,768 test characters.",
     points=tuple({"arm": name} for name in LABELS),
     seeds=SEEDS,
     budget_seconds=900,

@@ -11,11 +11,12 @@ import torch
 from lplab.claims.framework import local_trainings
 from lplab.claims.framework.branches import checkpoint
 from lplab.claims.framework.local_trainings import ARMS, BATCH, LEARNERS, trained
-from lplab.claims.papers import zeropp_2023
+from lplab.claims.papers import sparseloco_2025, zeropp_2023
 from lplab.claims.papers.diloco_2023 import DILOCO_2023
 from lplab.claims.papers.sparseloco_2025 import SPARSELOCO_2025
 from lplab.claims.papers.streaming_diloco_2025 import STREAMING_DILOCO_2025
 from lplab.claims.papers.zeropp_2023 import ZEROPP_2023
+from lplab.compression import SparseLoCo
 from tests.claims.changed_numbers import but, holds
 
 STEPS, EVERY = 4, 2  # in the place of 240 steps and a meeting every 12
@@ -125,7 +126,12 @@ LOSSES = {
 
 def as_published(point, seed):
     """Everything as the papers say; seeds differ in their level alone."""
-    return {"loss": LOSSES[point["arm"]] + 0.01 * seed, "bytes": 1e6}
+    return {"loss_0": 2.6, "loss": LOSSES[point["arm"]] + 0.01 * seed, "bytes": 1e6}
+
+
+def spoilt(point, seed):
+    """As published, and what was found beside it: with momentum on top the loss rises."""
+    return as_published(point, seed) | ({"loss": 3.3 + 0.01 * seed} if point["arm"] == "sparse, nesterov" else {})
 
 
 @pytest.mark.parametrize(("change", "which"), [
@@ -146,6 +152,24 @@ def test_diloco_holds_and_can_fail(change, which):
 def test_four_bits_hold_and_can_fail(change, which):
     assert holds(STREAMING_DILOCO_2025, as_published) == ([True], [])
     assert not holds(STREAMING_DILOCO_2025, but(as_published, **change))[0][which]
+
+
+@pytest.mark.parametrize(("change", "ring", "which"), [
+    ({"arm": "sparse, no memory", "value": 2.37, "seed": 4}, 0, 0),
+    ({"arm": "nesterov", "value": 2.3}, 0, 2),
+    ({"arm": "sparse, nesterov", "value": 2.3}, 0, 3),
+    ({"arm": "mean", "value": 2.3}, 1, 0),
+    ({"arm": "sparse, mean over all", "value": 2.3, "seed": 7}, 1, 1),
+    ({"arm": "sparse, nesterov", "value": 2.4}, 1, 2),
+])  # fmt: skip
+def test_sparse_messages_hold_and_can_fail(change, ring, which):
+    assert holds(SPARSELOCO_2025, spoilt) == ([True] * 4, [True] * 3)
+    assert not holds(SPARSELOCO_2025, but(spoilt, "loss", **change))[ring][which]
+
+
+def test_a_message_that_is_longer_is_told(monkeypatch):
+    monkeypatch.setattr(sparseloco_2025, "SparseLoCo", lambda: SparseLoCo(bits=4))
+    assert holds(SPARSELOCO_2025, spoilt)[0] == [True, False, True, True]
 
 
 # ---- ZeRO++ ----------------------------------------------------------------------------------------------------------
@@ -196,7 +220,8 @@ def test_a_sum_is_measured():
     found = zeropp_2023.numbers_of([rng.standard_normal(4096).astype(np.float32)] * 8)
     # The ring rounds sums of 1 to 7; two all-to-alls round 8 single ones and the sums of 2 nodes of 4.
     assert found["expected"] == pytest.approx(math.sqrt(sum(k * k for k in range(1, 8)) / (8 + 2 * 4**2)), abs=1e-6)
-    assert found["ring_16"] < 0.001 < found["once"] < found["twice"]
+    # The sum of four equal messages lies on the grid of its own scale: the second rounding changes nothing.
+    assert found["ring_16"] < 0.001 < found["once"] == found["twice"]
     part = 4096 // 8
     message = part // 2 + 4 * part // 256
     assert found["bytes_twice"] == 4 * message and found["bytes_once"] == 4 * 4 * message
