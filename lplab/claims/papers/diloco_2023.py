@@ -41,7 +41,7 @@ claim = ClaimBuilder(
     "all 32 sequences a step. Compared seed by seed: the loss of 32,768 test characters.",
     points=tuple({"arm": name} for name in LABELS),
     seeds=SEEDS,
-    budget_seconds=900,
+    budget_seconds=500,
     budget=LONG,
     limits="A hundred thousand parameters, 20 meetings, learners that draw from the same text.",
 )
