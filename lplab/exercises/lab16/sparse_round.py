@@ -210,7 +210,7 @@ def draw_rounds(function: Callable[..., Any]) -> Any:
 
 def library_round(error: np.ndarray, delta: np.ndarray, decay: float) -> tuple[np.ndarray, np.ndarray]:
     """What SparseLoCo of the library sends and keeps, in float32."""
-    kept = np.float32(decay * error + delta)
+    kept = (decay * error + delta).astype(np.float32)
     indices = largest_per_chunk(kept, CHUNK, K)
     table, bins = into_bins(kept[indices], bits=2)
     kept[indices] -= table[bins]
