@@ -54,24 +54,6 @@ PAPERS: dict[str, Paper] = {
         "AISTATS 2017",
         2017,
     ),
-    "diloco_2023": Paper(
-        "A. Douillard et al.",
-        "DiLoCo: distributed low-communication training of language models",
-        "arXiv 2311.08105, 2023",
-        2023,
-    ),
-    "streaming_diloco_2025": Paper(
-        "A. Douillard et al.",
-        "Streaming DiLoCo with overlapping communication: towards a distributed free lunch",
-        "arXiv 2501.18512, 2025",
-        2025,
-    ),
-    "sparseloco_2025": Paper(
-        "A. Sarfi et al.",
-        "Communication efficient LLM pre-training with SparseLoCo",
-        "arXiv 2508.15706, 2025",
-        2025,
-    ),
     "ddl_2017": Paper("M. Cho et al.", "PowerAI DDL", "arXiv 1708.02188, 2017", 2017),
     "adacomp_2018": Paper(
         "C.-Y. Chen et al.",
@@ -159,6 +141,18 @@ PAPERS: dict[str, Paper] = {
         "ICLR 2023",
         2023,
     ),
+    "diloco_2023": Paper(
+        "A. Douillard et al.",
+        "DiLoCo: distributed low-communication training of language models",
+        "arXiv 2311.08105, 2023",
+        2023,
+    ),
+    "zeropp_2023": Paper(
+        "G. Wang et al.",
+        "ZeRO++: extremely efficient collective communication for giant model training",
+        "arXiv 2306.10209, 2023",
+        2023,
+    ),
     "awq_2024": Paper(
         "J. Lin et al.",
         "AWQ: activation-aware weight quantization for on-device LLM compression and acceleration",
@@ -193,6 +187,18 @@ PAPERS: dict[str, Paper] = {
         2025,
     ),
     "nvidia_2025": Paper("NVIDIA", "Pretraining large language models with NVFP4", "arXiv 2509.25149, 2025", 2025),
+    "streaming_diloco_2025": Paper(
+        "A. Douillard et al.",
+        "Streaming DiLoCo with overlapping communication: towards a distributed free lunch",
+        "arXiv 2501.18512, 2025",
+        2025,
+    ),
+    "sparseloco_2025": Paper(
+        "A. Sarfi et al.",
+        "Communication efficient LLM pre-training with SparseLoCo",
+        "arXiv 2508.15706, 2025",
+        2025,
+    ),
 }
 """All papers by key, in the order of their years."""
 

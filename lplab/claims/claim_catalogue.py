@@ -63,6 +63,7 @@ from lplab.claims.papers.wang_2018_chunks import WANG_2018_CHUNKS
 from lplab.claims.papers.wang_2018_fp8 import WANG_2018_FP8
 from lplab.claims.papers.wang_2018_training import WANG_2018_TRAINING
 from lplab.claims.papers.wang_2018_update import WANG_2018_UPDATE
+from lplab.claims.papers.zeropp_2023 import ZEROPP_2023
 from lplab.lookup import closest_names
 
 CLAIMS: tuple[Claim, ...] = (
@@ -113,6 +114,7 @@ CLAIMS: tuple[Claim, ...] = (
     DILOCO_2023,
     STREAMING_DILOCO_2025,
     SPARSELOCO_2025,
+    ZEROPP_2023,
     DDL_2017,
     SCALECOM_2020_SPEEDUP,
     HFP8_2019_BROADCAST,

@@ -93,6 +93,9 @@ class MeetingState(ExplorerState):
         >>> few.changed(learners=8).sends
         'dense'
         """
+        controls = self.controls()
+        for name in changes.keys() & controls.keys():
+            changes[name] = controls[name].check(name, changes[name], self)
         wanted = {name: changes.get(name, getattr(self, name)) for name in PREFERRED}
         if Meeting(**wanted).name in meeting_runs():
             return replace(self, **changes)
@@ -149,7 +152,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 STARS: dict[str, Meeting] = {  # dots of the plane
     "FedAvg": Meeting(),
     "DiLoCo": Meeting(4, 12, *NESTEROV),
-    "DiLoCo, every 60": Meeting(4, 60, *NESTEROV),
+    "DiLoCo every 60": Meeting(4, 60, *NESTEROV),
     "in 4 bits": Meeting(4, 12, *NESTEROV, sends=SMALL),
     "SparseLoCo": Meeting(sends=FEW),
     "without memory": Meeting(sends=FEW, memory=False),
@@ -227,7 +230,7 @@ def time_figure(state: MeetingState) -> Any:
     found = dict(seconds(state))
     alone = found.pop("alone")
     name = next(label for label, value in LINKS.items() if value == state.link)
-    return figures.meeting_seconds(found, alone, "this setting", link=name, height=250)
+    return figures.meeting_seconds(found, alone, "this setting", link=name, height=300)
 
 
 def summary(state: MeetingState) -> str:
