@@ -40,6 +40,7 @@ EXPLORERS = {
     "EdgeExplorer": "",
     "ScaleExplorer": "",
     "FewBitsExplorer": "",
+    "MeetingExplorer": "",
 }
 ROUND_TRIPS, REPAINTS = 4.0, 10.0  # the bars: p95 of a step, in empty round trips; repaints a second while dragging
 DRAGS, DRAG_SECONDS, MOVES, PLACES = 3, 2.0, 120, 20  # drags; of each: mouse moves, places passed a second, at least

@@ -21,12 +21,13 @@ from lplab.widgets.mechanisms import leash
 
 FILE = Path(__file__).parent / "leash" / "paths.npz"
 BATCH, RATE = 8, 0.05
+SHARDS = ((0, 1), (2, 3, 4), (5, 6, 7), (8, 9))  # the digits that each learner has
 
 
 def batches(step: int, learner: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The inputs and targets of a learner's step."""
     inputs, targets, labels = leash.pixels()
-    own = np.flatnonzero(np.isin(labels, leash.SHARDS[learner]))
+    own = np.flatnonzero(np.isin(labels, SHARDS[learner]))
     rows = np.random.default_rng([step, learner]).choice(own, BATCH)
     return torch.from_numpy(inputs[rows]), torch.from_numpy(targets[rows])
 
@@ -48,7 +49,7 @@ def run(every: int, momentum: float) -> tuple[np.ndarray, np.ndarray, int]:
     with torch.no_grad():
         model.weight.copy_(torch.tensor([leash.START]))
     kept: list[np.ndarray] = []
-    learners = len(leash.SHARDS)
+    learners = len(SHARDS)
     training = LocalSteps(
         model,
         batches,

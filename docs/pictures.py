@@ -19,7 +19,7 @@ import numpy as np
 FOLDER = Path(__file__).parent
 LABS = FOLDER / "pictures"
 SHOWN = LABS / "shown.json"
-NUMBERS = [f"{number:02d}" for number in range(16)]
+NUMBERS = [f"{number:02d}" for number in range(17)]
 MOVING = "register"  # the mechanism that the README shows
 WIDTH, SCALE = 640, 1.5  # pixels of the page, and of the picture for each of them
 

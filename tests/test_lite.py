@@ -26,7 +26,7 @@ def build_lite(monkeypatch) -> ModuleType:
 
 
 def test_every_lab_installs_what_it_needs_before_its_first_code(build_lite):
-    assert len(LABS) == 15
+    assert len(LABS) == 17
     for path in LABS:
         before = json.loads(path.read_text("utf-8"))
         after = build_lite.for_browsers(json.loads(path.read_text("utf-8")))

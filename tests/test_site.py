@@ -15,7 +15,7 @@ import pytest
 from tests.kinds import one_in_three
 
 PROJECT = Path(__file__).parents[1]
-NUMBERS = [f"{number:02d}" for number in range(16)]
+NUMBERS = [f"{number:02d}" for number in range(17)]
 
 
 @pytest.fixture(scope="module")

@@ -348,6 +348,14 @@ export function explorer(el, address, parts) {
       if (!same || isPreset) parts.bringIntoSight(same ? places.filter((place) => place.classList.contains("lp-fig")) : show(frame));
     });
   }
+  for (const answer of el.querySelectorAll(".lp-question details")) { // an open answer speaks of what is seen
+    answer.addEventListener("toggle", async () => {
+      if (!answer.open) return;
+      await ready();
+      told.textContent = already.textContent = "";
+      show(Number(answer.closest(".lp-question").querySelector("[data-frame]").dataset.frame));
+    });
+  }
   const watch = new IntersectionObserver((entries) => {
     if (!entries.some((entry) => entry.isIntersecting)) return;
     watch.disconnect();

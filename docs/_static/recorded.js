@@ -45,7 +45,7 @@ function loadPlotly() {
   }));
 }
 
-const { headed, lowered } = await import(new URL("figure_parts.js", here));
+const { fitted, fittedTraces, headed } = await import(new URL("figure_parts.js", here));
 
 /** What plotly's view of a figure is in a notebook, as far as figure_parts.js asks: it draws a figure that moves down. */
 const viewOf = (figure) => ({
@@ -97,7 +97,7 @@ class Figure {
     const plotly = await loadPlotly();
     const { data, layout } = structuredClone(this.content);
     const settings = { responsive: true, displaylogo: false, displayModeBar: false };
-    await plotly.react(this.plot, data, { ...lowered(this.el, layout), width: undefined, autosize: true }, settings);
+    await plotly.react(this.plot, fittedTraces(this.el, data), { ...fitted(this.el, layout), width: undefined, autosize: true }, settings);
     if (this.el.dataset.drawn) return;
     this.el.dataset.drawn = "true";
     this.el.lpHasDrawn?.(viewOf(this));

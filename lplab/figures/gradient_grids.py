@@ -53,7 +53,7 @@ def gradient_grids(
     rows = list(effects)
     text = title or f"{GRADIENT_GRIDS[grid].label} makes {number_text.percent(effects[grid].zeroed)} zero"
     bars = _bars(shares, counts)
-    data = [*bars, *_bands(rows), *_rows(rows, grid), _table(effects, grid)]
+    data = [*bars, *_bands(rows), *_rows(rows, grid), *_table(effects, grid)]
     beyond = number_text.percent(effects[grid].saturated)  # like every number here; the bars count elements
     each = "; ".join(f"{GRADIENT_GRIDS[name].label}: {_text(effect)}" for name, effect in effects.items())
     return style.apply_style(
@@ -104,7 +104,8 @@ def _rows(rows: Sequence[str], grid: str) -> list[dict[str, Any]]:
     return result
 
 
-def _table(effects: Mapping[str, GridEffect], grid: str) -> dict[str, Any]:
+def _table(effects: Mapping[str, GridEffect], grid: str) -> list[dict[str, Any]]:
+    """The numbers beside the rows; on a phone there is no room for the bias."""
     cells = [
         [whole_percent(e.zeroed), number_text.signed_percent(e.bias, 2), percent_of(e.error)] for e in effects.values()
     ]
@@ -112,10 +113,14 @@ def _table(effects: Mapping[str, GridEffect], grid: str) -> dict[str, Any]:
     bold = [
         [f"<b>{cell}</b>" if name == grid else cell for cell in row] for name, row in zip(effects, plain, strict=True)
     ]
-    texts = [*(f"{name}<br>{_UNIT.strip()}" for name in _COLUMNS), *(cell for row in bold for cell in row)]
-    x = np.tile(np.arange(3.0), len(effects) + 1)
-    y = np.repeat([_HEADS, *range(len(effects))], 3)
-    return traces.words("numbers", x, y, texts, textfont={"size": style.TICK}, xaxis="x2", yaxis="y2", cliponaxis=False)
+    texts = [[f"{name}<br>{_UNIT.strip()}" for name in _COLUMNS], *bold]
+    look = {"textfont": {"size": style.TICK}, "xaxis": "x2", "yaxis": "y2", "cliponaxis": False}
+    result = []
+    for name, columns, more in (("numbers", (0, 2), {}), ("bias", (1,), {"meta": {"phone": {"visible": False}}})):
+        x = np.tile(np.array(columns, dtype=np.float64), len(texts))
+        y = np.repeat([_HEADS, *range(len(effects))], len(columns))
+        result.append(traces.words(name, x, y, [row[k] for row in texts for k in columns], **look, **more))
+    return result
 
 
 def whole_percent(share: float) -> str:

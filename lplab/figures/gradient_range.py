@@ -34,7 +34,7 @@ _STYLES = (
         "pattern": {"shape": "-", "fgcolor": style.PAPER, "fillmode": "overlay", "size": 5},
     },
     style.OUTCOME_STYLES["rounded"],
-    style.OUTCOME_STYLES["saturated"],
+    style.OUTCOME_STYLES["saturated"] | {"color": style.PINK},
 )
 
 

@@ -46,9 +46,12 @@ def output_errors(
         "error",
         values,
         y,
-        traces.marker(
-            np.where(here, "diamond", "circle"), np.where(here, 14, 10), np.where(here, style.VERMILION, style.BLUE)
-        ),
+        {
+            "symbol": np.where(here, "diamond", "circle"),
+            "size": np.where(here, 14, 10),
+            "color": np.where(here, style.VERMILION, style.BLUE),
+            "opacity": 1,
+        },
         "%{text}",
         text=np.array([f"{name} {percent(value)}" for name, value in errors.items()], dtype=str),
     )

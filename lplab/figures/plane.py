@@ -163,6 +163,7 @@ def _clouds(rows: Sequence[TensorRow], places: list[int]) -> list[dict[str, Any]
         shares[place] = share
         hover[place] = [f"{row.group}: {row.label}<br>{span}" for span in spans]
     trace_style = {"colorscale": _COLOURS, "zmin": -1, "zmax": 1, "showscale": False, "ygap": 4}
+    trace_style["meta"] = {"phone": {"ygap": 15}}  # rows are higher there, with their names above them
     return [
         {
             "type": "heatmap",
@@ -206,8 +207,10 @@ def _texts(rows: Sequence[TensorRow], places: list[int]) -> list[dict[str, Any]]
     start = np.full(len(heads), OCTAVES[0] + 0.3)
     above = np.array([places[i] - 1 for i in heads], float)
     more = {"yaxis": "y2", "cliponaxis": False}
+    unseen = {"size": 9, "opacity": 0}  # a mark: words stand above it
+    own = more | {"meta": {"phone": {"textposition": "top left", "mode": "markers+text", "marker": unseen}}}
     return [
-        traces.words("what each row keeps", edge, np.array(places, float), right, "middle right", **more),
+        traces.words("what each row keeps", edge, np.array(places, float), right, "middle right", **own),
         traces.words("names of the groups", start, above, names, "middle right", **more),
     ]
 

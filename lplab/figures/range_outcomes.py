@@ -14,7 +14,7 @@ from lplab.recordings.magnitudes import LOWEST, MagnitudeCounts
 
 OCTAVES = -48, 24  # the axis stays where it is, whatever is chosen; what lies beyond counts in the outermost bars
 OUTCOMES = ("to zero", "subnormal", "normal", "overflow")
-FILLS = (style.LOST_RANGE, style.SUBNORMAL_RANGE, style.NORMAL_RANGE, style.LOST_RANGE)
+FILLS = (style.LOST_RANGE, style.SUBNORMAL_RANGE, style.NORMAL_RANGE, style.OVERFLOW_RANGE)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +16,7 @@ from lplab.figures.legend import entry, legend
 from lplab.hardware.units import format_si
 
 SPAN = (1.0, 20_000.0)  # operations per byte of the whole figure
+LINE = 15  # letters beside a published mark
 MIN_SPACING = 0.16  # decades between two roofs from which on both have room for a name
 # Decades below the highest roof: a common network, or one with the depthwise products of an array, which use few of its
 # cells. There are two axes and not one for each network, so that nothing jumps while a control moves.
@@ -268,13 +270,15 @@ def _marks(kind: str, marks: Sequence[RooflinePoint], hidden_at: float) -> dict[
         textposition=_places(kind, marks),
         textfont={"size": style.NOTE},
         visible=bool(marks),
+        meta={"phone": {"mode": "lines+markers"}} if kind == "published" else {},  # the words would lie over the step
     )
 
 
 def _words(marks: Sequence[RooflinePoint]) -> list[str]:
-    """What stands beside the marks: of those whose names begin alike ("fp32, …") only beside the last."""
+    """Words beside the marks, in short lines: of those whose names begin alike ("fp32, …") only beside the last."""
     heads = [_head(mark) for mark in marks]
-    return [f" {head} " if head not in heads[i + 1 :] else "" for i, head in enumerate(heads)]
+    lines = [" <br> ".join(textwrap.wrap(head, LINE)) for head in heads]
+    return [f" {lines[i]} " if head not in heads[i + 1 :] else "" for i, head in enumerate(heads)]
 
 
 def _head(mark: RooflinePoint) -> str:
@@ -292,9 +296,12 @@ def _chains(marks: Sequence[RooflinePoint]) -> list[RooflinePoint]:
 
 
 def _places(kind: str, marks: Sequence[RooflinePoint]) -> np.ndarray:
-    """Where words stand: measured ones beside their dots; a third name above, where int8 is as fast as bf16."""
+    """Where words stand: published ones below the products, which follow the roof; measured ones beside their dots.
+
+    A third name stands above, where int8 is as fast as bf16.
+    """
     last = {_head(mark): mark.ops_per_second for mark in marks if mark.name}
     heads = list(last)
     above = {head for before, head in pairwise(heads[1:]) if last[head] >= last[before]}
     right = ["top right" if _head(m) in above else "middle right" for m in marks] or ["middle right"]
-    return np.array(["middle left"] * len(right) if kind == "published" else right, dtype=str)
+    return np.array(["bottom left"] * len(right) if kind == "published" else right, dtype=str)

@@ -50,6 +50,7 @@ PROVENANCE = {  # where a number is from, by shape and by colour: the symbol, it
 NORMAL_RANGE = "rgba(0,114,178,.10)"
 SUBNORMAL_RANGE = "rgba(230,159,0,.22)"
 LOST_RANGE = "rgba(213,94,0,.14)"
+OVERFLOW_RANGE = "rgba(204,121,167,.24)"  # where it stands beside what becomes zero
 
 _BAR = {"line": {"width": 0}}
 OUTCOME_STYLES: dict[str, dict[str, Any]] = {  # bars by what became of the elements: colour and pattern

@@ -27,7 +27,8 @@ All functions share their arguments:
 - ``x`` and ``y``, arrays of one length, one number for each point; NaN in ``y`` leaves a gap.
 - ``hover``, what the box under the pointer says, in plotly's words; ``{name}`` is the trace's name. Without it the
   trace has no box.
-- ``more``, any other property of plotly's trace.
+- ``more``, any other property of plotly's trace. In ``meta={"phone": {…}}`` stands what it is instead on a phone, where
+  names stand above their rows (``phoneForm`` in lplab/widgets/static/figure_parts.js).
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ def stroke(colour: str, width: float, dash: str = "", **more: Any) -> dict[str, 
     return {"color": colour, "width": width} | ({"dash": dash} if dash else {}) | more
 
 
-def marker(symbol: str, size: Any, colour: str, edge: float = 0, **more: Any) -> dict[str, Any]:
-    """How points are drawn: symbol, size in pixels (one, or one for each), colour, and an open symbol's width of edge.
+def marker(symbol: Any, size: Any, colour: str, edge: float = 0, **more: Any) -> dict[str, Any]:
+    """How points are drawn: symbol and size in pixels (one, or one for each), colour, width of an open symbol's edge.
 
     >>> marker("circle-open", 9, "#000000", edge=2)
     {'symbol': 'circle-open', 'size': 9, 'color': '#000000', 'line': {'width': 2, 'color': '#000000'}}

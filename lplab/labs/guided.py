@@ -47,7 +47,7 @@ class GuidedExplorer(ipywidgets.VBox):
     """Questions above an explorer, one at a time, each with its controls and its figure; the answer is one click away.
 
     While a question is open, no title and no sentence of the explorer answers it. A guess opens the answer, too, and is
-    shown with it.
+    shown with it. An open answer speaks of what is seen: controls and figure go where the question asks.
 
     Args:
         explorer: any explorer; its panels become figures of their own.
@@ -76,7 +76,9 @@ class GuidedExplorer(ipywidgets.VBox):
         self.previous_button = button(description="Previous", tooltip="the question before this one")
         self.next_button = button(description="Next", tooltip="the next question")
         self.go_button = button(description="Set the controls", tooltip="move the controls to where the answer is seen")
-        self.answer_button = button(description="Show the answer", tooltip="the answer, computed for that position")
+        self.answer_button = button(
+            description="Show the answer", tooltip="the answer, with the controls where it is seen"
+        )
         self.guess_fields = [self._guess_field(question) for question in self.questions]
         self.row = ipywidgets.Box()
         self.row.add_class("lp-row")
@@ -124,15 +126,23 @@ class GuidedExplorer(ipywidgets.VBox):
         if isinstance(self.question.guess, str):
             guess = f"{format_value(parse_number(guess))} {self.question.guess}"
         self.guesses[self.number] = guess
-        self._show_answer(self.answer())
+        self.open_answer()
 
     def set_controls(self) -> None:
         """Set the explorer to the position that the question asks about."""
         self.explorer.position = self.explorer.state_at(**self.question.position)
 
+    def open_answer(self) -> None:
+        """Show the answer, and what it speaks of: the explorer goes where the question asks."""
+        self.set_controls()
+        self._show_answer(self.answer())
+
     def toggle_answer(self) -> None:
-        """Show the answer, or hide it again."""
-        self._show_answer("" if self.answer_line.value else self.answer())
+        """Show the answer, or hide it again; the explorer stays where it is then."""
+        if self.answer_line.value:
+            self._show_answer("")
+        else:
+            self.open_answer()
 
     def answer(self) -> str:
         """The answer to the question that is shown, computed from the position that it asks about."""

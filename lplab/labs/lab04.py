@@ -61,22 +61,14 @@ def two_clips() -> DataTable:
     )
 
 
-def four_levels(clip: float | None = None) -> Any:
-    """The histogram of the activations under four levels: where they all go.
-
-    Args:
-        clip: the largest level; by default the largest activation.
-    """
+def four_levels() -> Any:
+    """The histogram of the activations under four levels up to the largest of them: where they all go."""
     x = activations()
-    top = x.largest if clip is None else clip
-    shares = figures.level_shares(x, top, GRID)
-    title = f"Levels up to {top:.1f}: {share(float(shares[0]))} become 0, {_last(float(shares[-1]))} the top level"
-    return figures.clip_histogram(x, top, GRID, what="activation x", title=title, height=280)
-
-
-def narrow_levels() -> Any:
-    """The levels of two bits with the clip of the worked example."""
-    return four_levels(NARROW)
+    shares = figures.level_shares(x, x.largest, GRID)
+    title = (
+        f"Levels up to {x.largest:.1f}: {share(float(shares[0]))} become 0, {_last(float(shares[-1]))} the top level"
+    )
+    return figures.clip_histogram(x, x.largest, GRID, what="activation x", title=title, height=280)
 
 
 def clip_table() -> DataTable:
@@ -95,26 +87,7 @@ def clip_table() -> DataTable:
     )
 
 
-# ---- a staircase that trains -----------------------------------------------------------------------------------------
-
-
-def staircase_training() -> DataTable:
-    """One weight on the levels 0, ⅓, ⅔, 1 should make y = 0.4: with the true slope of the staircase, and with 1."""
-    rows = []
-    for name, slope in (("true slope, 0", 0.0), ("slope 1, by definition", 1.0)):
-        w, seen = 0.9, []
-        for _ in range(1000):
-            y = np.round(w * 3) / 3
-            seen.append(y)
-            w -= 0.01 * (y - 0.4) * slope  # the gradient of ½(y − 0.4)², passed on to w
-        late = np.array(seen[500:])
-        rows.append((name, w, late.min(), late.max(), late.mean()))
-    heads = ("slope of the staircase", "w at the end", "smallest y", "largest y", "mean of y")
-    return DataTable(
-        dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True)),
-        caption="One weight that should make y = 0.4: y in the last 500 of 1,000 steps",
-        formats=dict.fromkeys(heads[1:], ".2f"),
-    )
+# ---- a clip that trains ------------------------------------------------------------------------------------------------
 
 
 def decay_table() -> DataTable:

@@ -173,6 +173,12 @@ def _independent(state: LearnersState) -> float:
     return build_up(float(state.run("topk").density.mean()), state.learners)
 
 
+def _grown(state: LearnersState) -> float:
+    """How many times as much as one learner sends the sum of own choices holds."""
+    run = state.run("topk")
+    return _share(run) / float(run.density.mean())
+
+
 def _errors(state: LearnersState) -> dict[str, float]:
     return {name: state.run(kind).test_error for name, kind in WAYS.items()}
 
@@ -185,22 +191,25 @@ def _distance(state: LearnersState, **changes: Any) -> float:
 WAYS = {"ScaleCom": "scalecom", "own choices": "topk", "no compression": "dense"}
 QUESTIONS = (
     GuidedQuestion(
-        "These are the 64 learners of your guess. The dashed curve shows independent choices, as if each "
-        "learner chose by chance. Where is the curve of own choices at 64 learners?",
-        {},
+        "These are the 64 learners of your guess, and the dashed curve shows independent choices, as if each learner "
+        "chose by chance. Move *learners* down to 8. How many times as much as one learner sends does the sum of own "
+        "choices hold?",
+        {"learners": 8},
         lambda state: (
-            f"It is below. Independent choices would fill {percent(_independent(state))} of the weights, and own "
-            f"choices fill {percent(_share(state.run('topk')))}. So the learners agree about a part of what is large. "
-            f"With a leader the sum holds {percent(_share(state.run('scalecom')))}, exactly what one learner sends."
+            f"{_grown(state):.1f} times, {percent(_share(state.run('topk')))} of the weights, so nearly every learner adds "
+            f"elements of its own. Independent choices would fill {percent(_independent(state))}. With 64 learners own "
+            f"choices are farther below that curve, at {_grown(state.changed(learners=64)):.0f} times: the more learners, the "
+            "more of what one chooses is there already. With a leader the sum always holds what one learner sends, "
+            f"{percent(_share(state.run('scalecom')))}."
         ),
         lambda state: (
-            _share(state.run("topk")) < 0.6 * _independent(state)
-            and _share(state.run("topk")) > 20 * _share(state.run("scalecom"))
+            6 < _grown(state) < 8
+            and _grown(state.changed(learners=64)) < 0.5 * 64
             and np.allclose(state.run("scalecom").union, state.run("scalecom").density)
         ),
         controls=("learners",),
         figure="shares",
-        guess=("above it", "on it", "below it"),
+        guess="times as much",
     ),
     GuidedQuestion(
         "Move *one sent of* to 25. A learner now sends one element of 25, and the green line is no "

@@ -132,16 +132,25 @@ def facts() -> figures.DataTable:
     >>> facts().rows()[0]
     ['element-wise share of the 16-bit step (%)', '44.72']
     """
-    plain, rapid = step_times("bf16"), RooflineState()
+    plain, rapid, writes = step_times("bf16"), RooflineState(), RooflineState(**PRESETS["Llama 2 writes"])
     rows: dict[str, float] = {
         "element-wise share of the 16-bit step (%)": 100 * _element_wise(plain),
         "density of the 4-bit unit of 2020": multiplier.density_2020(),
         "RaPiD with ResNet-50, tera-operations a second": float(rapid.times.sustained_ops_per_second) / 1e12,
         "the same, fused": float(rapid.changed(fused=True).times.sustained_ops_per_second) / 1e12,
         "RaPiD's peak": float(rapid.times.rates.max()) / 1e12,
+        **{
+            f"Llama 2 with 4 bits, batch {batch}: times as fast": _speed(writes.changed(batch=batch))
+            for batch in (1, 64)
+        },
     }
     columns: dict[str, list[Any]] = {"what": list(rows), "number": list(rows.values())}
     return figures.DataTable(columns, caption="What the text says in numbers", formats={"number": ",.4g"})
+
+
+def _speed(state: RooflineState) -> float:
+    """How many times as fast as in 16 bits a step is."""
+    return float(state.changed(precision="bf16").times.step_seconds / state.times.step_seconds)
 
 
 # ---- guided questions ------------------------------------------------------------------------------------------------

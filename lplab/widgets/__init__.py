@@ -17,6 +17,7 @@ from .explorers.format_state import FormatState
 from .explorers.four_bit_explorer import FourBitExplorer
 from .explorers.ingredient_explorer import IngredientExplorer
 from .explorers.learners_explorer import LearnersExplorer
+from .explorers.meeting_explorer import MeetingExplorer
 from .explorers.plane_explorer import PlaneExplorer
 from .explorers.range_explorer import RangeExplorer
 from .explorers.residual_explorer import ResidualExplorer
@@ -31,6 +32,7 @@ from .live.live_adacomp import live_adacomp
 from .live.live_branch import LiveBranch, live_branch
 from .live.live_figure import LiveFigure
 from .live.live_learners import LiveLearners, live_learners
+from .live.live_meetings import LiveMeetings, live_meetings
 from .live.live_run import LiveRun
 from .live.live_trainers import LiveTrainers, live_trainers
 from .live.loss_scale_training import train_with_scale
@@ -55,10 +57,12 @@ __all__ = [
     "LiveBranch",
     "LiveFigure",
     "LiveLearners",
+    "LiveMeetings",
     "LiveRun",
     "LiveTrainers",
     "Mechanism",
     "MechanismView",
+    "MeetingExplorer",
     "PlaneExplorer",
     "Prediction",
     "RangeExplorer",
@@ -72,6 +76,7 @@ __all__ = [
     "live_branch",
     "live_clips",
     "live_learners",
+    "live_meetings",
     "live_trainers",
     "live_training",
     "mechanism",

@@ -161,6 +161,17 @@ def test_lists_are_high_enough_for_their_words(explorer):
         assert min(explorer.page.evaluate(LISTS), default=28) >= 26, size
 
 
+TRACKS = """() => [...document.querySelectorAll('.lp-side .widget-hslider:not(.lp-long-slider) .slider-container')]
+  .filter(track => track.checkVisibility()).map(track => Math.round(track.getBoundingClientRect().width))"""
+
+
+def test_tracks_of_sliders_are_of_one_length(explorer):
+    """Also beside a readout for "65,536", and of a slider that has none."""
+    for size in SIZES:
+        places_at(explorer, size)
+        assert len(set(explorer.page.evaluate(TRACKS))) <= 1, size
+
+
 # Of each subplot whose traces have boxes: its name, and places of marks and along lines within it.
 MARKS = """() => [...document.querySelectorAll('.lp-columns .js-plotly-plot')].flatMap((figure, k) => {
   const plots = new Map();

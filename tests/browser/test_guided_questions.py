@@ -9,7 +9,7 @@ pytestmark = pytest.mark.browser
 
 BY_DEFAULT = "lab03"
 LAPTOP, PANE = {"width": 1366, "height": 768}, 647  # pixels; what JupyterLab's bars leave of it
-LOWEST_PANEL, MOST_CONTROLS = 160, 3
+LOWEST_PANEL, NARROWEST_PANEL, MOST_CONTROLS = 160, 160, 3
 PRESETS = ("preset", "presets")
 PHONE = {"width": 390, "height": 844}
 
@@ -32,6 +32,11 @@ PLACES = """() => {
     needs: Math.max(...seen('.lp-guided, .lp-guided-controls, .lp-guided-answer').map(bottom), bottom(figure)),
     panels: Object.values(figure._fullLayout._plots).map(plot => plot.yaxis).filter(axis => axis.visible)
       .map(axis => axis._length),
+    wide: Object.values(figure._fullLayout._plots).map(plot => plot.xaxis).filter(axis => axis.visible)
+      .map(axis => axis._length),
+    named: [...figure.querySelectorAll('.ytick text')].filter(text => text.checkVisibility({visibilityProperty: true})
+      && text.getBoundingClientRect().width).map(text => text.textContent),
+    ticks: [...figure.querySelectorAll('.xtick text')].filter(text => text.checkVisibility()).length,
     titles: [...figure.querySelectorAll('.lp-fig-title')].map(title => title.textContent),
     open: seen('.lp-disclosure').map(button => button.getAttribute('aria-expanded')),
     drawn: figure.clientWidth - figure._fullLayout.width,
@@ -67,10 +72,10 @@ def settled(notebook):
 
 
 def test_question_controls_figure_and_answer_are_on_one_screen(asked):
-    """The figure stays where it is when the answer opens, and its title says nothing before."""
+    """The figure stays where it is when the answer opens and moves the controls; its title says nothing before."""
+    asked.python("view.explorer.reset()")
     for number in range(asked.python("len(view.questions)")):
         asked.python(f"view.ask({number})")
-        asked.python("view.set_controls()")
         controls = asked.python("list(view.question.controls)")
         assert len([name for name in controls if name not in PRESETS]) <= MOST_CONTROLS
         closed = settled(asked)
@@ -79,6 +84,7 @@ def test_question_controls_figure_and_answer_are_on_one_screen(asked):
         asked.python("view.toggle_answer()")
         asked.sees(PLACES.replace("return {", "return seen('.lp-guided-answer').length; return {"), 1)
         opened = settled(asked)
+        assert asked.python("view.explorer.position == view.explorer.state_at(**view.question.position)")
         assert opened["titles"] != [named] and opened["titles"], opened
         assert opened["at"] == closed["at"], f"question {number + 1}: the figure moved"
         assert opened["needs"] <= PANE, f"question {number + 1}: {opened}"
@@ -115,3 +121,22 @@ def test_on_a_phone_the_answer_opens_below_the_figure(asked):
     finally:
         asked.python("view.ask(0)")
         asked.page.set_viewport_size(LAPTOP)
+
+
+def test_on_a_phone_no_plot_is_squeezed_between_names_and_numbers(asked):
+    """Names stand above their rows there, all of them; back on a laptop the figure is as it was."""
+    before = {}
+    for width in (LAPTOP, PHONE, LAPTOP):
+        asked.page.set_viewport_size(width)
+        for number in range(asked.python("len(view.questions)")):
+            asked.python(f"view.ask({number})")
+            asked.python("view.set_controls()")
+            seen = settled(asked)
+            if width is PHONE:
+                assert min(seen["wide"]) >= NARROWEST_PANEL, f"question {number + 1}: {seen}"
+                assert seen["named"] == before[number]["named"] and seen["ticks"] >= 2, f"question {number + 1}: {seen}"
+            else:
+                was = before.setdefault(number, seen)
+                assert [seen[name] for name in ("wide", "panels", "named")] == [
+                    was[name] for name in ("wide", "panels", "named")
+                ]

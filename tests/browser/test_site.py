@@ -333,7 +333,10 @@ def test_an_explorer_shows_the_positions_of_its_questions_and_its_figure_lives(e
     assert (
         explorer.get_by_role("slider", name="chunk").get_attribute("aria-valuetext") == f"{position['chunk']} elements"
     )
+    explorer.get_by_role("button", name="As it opens").click()
+    shows(explorer)
     explorer.get_by_text("Show the answer").locator("visible=true").click()
+    shows(explorer, **position)  # what the answer speaks of
     assert questions[1].answer(python.state_at(**position)) in explorer.inner_text()
     figure = explorer.locator(".lp-fig").first
     figure.locator(".nsewdrag").first.hover()

@@ -23,13 +23,14 @@ def test_the_bars_add_up_to_all_elements_but_the_zeros():
 
 def test_the_strokes_are_the_values_and_the_table_has_every_number():
     fig = figures.gradient_grids(X, EFFECTS, "luq", title="So it is")
-    lost, held, chosen, others, table = fig.data[3:]
+    lost, held, chosen, others, table, bias = fig.data[3:]
     assert held.x[3:5].tolist() == [np.log2(0.75), 6] and lost.line.color != held.line.color
     assert (2.0**chosen.x).tolist() == [1, 2, 4, 8, 16, 32, 64] and chosen.marker.line.color == style.BLUE
     assert len(others.x) == sum(len(grid.values) for grid in GRADIENT_GRIDS.values()) - 7
-    assert table.text[:3].tolist() == ["to 0<br>%", "bias<br>%", "error<br>%"] and len(table.text) == 3 * 7
-    assert not any("%" in text for text in table.text[3:]), "the unit stands in the heads"
-    assert "<b>−41</b>" in table.text and "% zeroed, bias " in fig.layout.meta["alt"]
+    assert table.text[:2].tolist() == ["to 0<br>%", "error<br>%"] and bias.text[0] == "bias<br>%"
+    assert (len(table.text), len(bias.text)) == (2 * 7, 7) and bias.meta["phone"] == {"visible": False}
+    assert not any("%" in text for text in [*table.text[2:], *bias.text[1:]]), "the unit stands in the heads"
+    assert "<b>−41</b>" in bias.text and "% zeroed, bias " in fig.layout.meta["alt"]
     assert fig.layout.meta["title"] == "So it is" and "FP4 radix 4, odd: " in fig.layout.meta["alt"]
     assert "<b>LUQ (radix 2, coin)</b>" in list(fig.layout.yaxis2.ticktext)
 

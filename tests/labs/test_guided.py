@@ -114,7 +114,9 @@ def test_questions_come_one_at_a_time():
     assert view.previous_button.disabled and not view.next_button.disabled
     view.answer_button.click()
     assert view.answer_line.value == "7 <em>epochs</em>." and view.answer_button.description == "Hide the answer"
-    assert view.explorer.position.epochs == 5, "an answer moves nothing"
+    assert view.explorer.position.epochs == 7, "an answer speaks of what is seen"
+    view.answer_button.click()
+    assert not view.answer_line.value and view.explorer.position.epochs == 7, "a hidden answer moves nothing"
     view.next_button.click()
     assert "Last?" in view.question_line.value and view.next_button.disabled
     assert not view.answer_line.value and view.answer_button.description == "Show the answer"
@@ -130,8 +132,20 @@ def test_the_controls_go_where_the_question_asks_and_all_others_back():
     assert view.explorer.controls["device"].value == "laptop"
 
 
+def test_a_guess_moves_controls_and_figure_to_what_the_answer_speaks_of():
+    view = guided(EdgeExplorer(epochs=3), [question(more={"guess": ("few", "many")}, epochs=20), question("Last?")])
+    before = view.explorer.figure.alt
+    view.explorer.set(device="laptop")
+    view.guess_fields[0][0].value = "many"
+    there = view.explorer.state_at(epochs=20)
+    assert view.explorer.position == there and view.explorer.controls["epochs"].value == 20
+    assert view.explorer.figure.alt == EdgeExplorer(epochs=20).figure.alt != before
+    view.ask(1)
+    assert view.explorer.position == there, "the next question begins where the reader is"
+
+
 def test_titles_wait_for_the_answer():
-    view = guided(EdgeExplorer(), [question(more={"controls": ("epochs",)}), question("Last?")])
+    view = guided(EdgeExplorer(), [question(more={"controls": ("epochs",)}, epochs=9), question("Last?")])
     figure, named = view.explorer.figure, EdgeExplorer.figure_names["figure"]
     title = figure.layout.meta["title"]
     assert figure._heading["title"] == named != title

@@ -91,6 +91,11 @@ INTEGERS = (
     "half = 2 ** (self.bits - 1) - 1",
     "half = 2 ** (self.bits - 1)",
 )
+MEETING = (
+    "hardware/local_steps.py",
+    "return self.step_alone_seconds / self.step_seconds",
+    "return self.step_alone_seconds / self.step_seconds / 2",
+)
 MUTATIONS = {
     "00": BIAS,
     "01": BIAS,
@@ -108,6 +113,7 @@ MUTATIONS = {
     "13": SHARED,
     "14": GAP,
     "15": INTEGERS,
+    "16": MEETING,
 }
 
 

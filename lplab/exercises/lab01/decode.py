@@ -113,6 +113,6 @@ DECODE = Exercise(
     hints=(
         "Look at the smallest code that is missed and at its exponent field: all zeros, all ones, or between? Each of the three is read by a rule of its own.",
         "Cut the code into three integers first: `code >> mantissa_bits` drops the mantissa; `& (2**exponent_bits - 1)` keeps the exponent field. Then the cases: `field == 0`, `field == 2**exponent_bits - 1`, all others.",
-        "The skeleton: field, fraction = f / 2**m, sign = ±1.0. If the field is all ones: NaN if fraction else sign × inf. If the field is 0: sign × fraction × 2^(1 − bias). Else: sign × (1 + fraction) × 2^(field − bias).",
+        "What does each case do with f/2**m? In the ordinary codes a 1 is added to it; which code of E4M3 is 1.5? With a field of 0 nothing is added, and the exponent is that of field 1, so that 0.875 × 2^(1 − bias) is followed by 1 × 2^(1 − bias). With a field of ones only one question is left: is f 0?",
     ),
 )

@@ -99,6 +99,6 @@ ROUND = Exercise(
     hints=(
         "Find the step at the missed number: how far apart are its two neighbours? In the octave [2^k, 2^(k+1)) it is 2^(k−3), below 2⁻⁶ it stays 2⁻⁹. Then x is a number of steps, and only that number is rounded.",
         "Python's own `round` takes ties to the even integer, which is the code that ends in 0. What is left: find the octave with `math.frexp` (mind its off-by-one: frexp(1.0) is (0.5, 1)), do not let it sink below −6, cut at 448, and give the sign back with `math.copysign`.",
-        "The skeleton: NaN first. size = min(abs(x), 448). octave = max(frexp exponent − 1, −6). step = 2.0 ** (octave − 3). Return copysign(round(size / step) × step, x).",
+        "Follow 0.3 on paper: frexp gives the exponent −1, so the octave begins at 2^−2, the step is 2^−5, and 0.3 is 9.6 steps. What becomes of 9.6? Then follow 0.001, whose octave is far below 2^−6, and 500: at which of these lines must each be cut, before the step is known or after it?",
     ),
 )

@@ -103,7 +103,7 @@ GRAD_SCALE = Exercise(
     hints=(
         "Follow largest = 1, 1, 1 from the scale 1 on paper. Step 0: in force 1, m = 1 ≤ 32, so the next one is 2. Step 1: in force 2. So the answer begins 1, 2, not 2, 4.",
         "One loop over the steps; first note the scale that is in force, then measure, then decide. `not m <= 64` is true for NaN, too, `m > 64` is not.",
-        "The skeleton: for t, value in enumerate(largest): scales[t] = scale; m = scale × value; if not m <= 64: scale = scale / 2; elif 0 < m <= 32: scale = scale × 2.",
+        "Where does a wrong answer leave the right one? One step early: the scale was changed before it was noted. At a zero: 0 ≤ 32 is true, but there the scale stays. At NaN: no comparison with NaN is true, so which of the two questions must be asked with `not`?",
     ),
 )
 

@@ -112,7 +112,7 @@ HIDE = Exercise(
     hints=(
         "Follow ([1, 1], [4, 4], bucket 4, latency 0, bandwidth 1): the first message goes from 1 to 5. The second gradient is there at 2, but its message must wait until 5, and ends at 9.",
         "Two clocks: `now`, when the current layer is computed, and `free`, when the network has sent what it was given. A message begins at the later of the two.",
-        "The skeleton: for each layer: now += its time; held += its bytes; if something is held, and it fills the bucket or the layer is the last: free = max(now, free) + latency + held / bandwidth; held = 0. Return the later of now and free.",
+        "When is a bucket sent? It is full, or the layer is the last, and something is in it. A last layer of 0 bytes sends what waited. A message begins when its bucket is full and the network is free: which of the two clocks is the later one? At the end it may be the other.",
     ),
 )  # fmt: skip
 

@@ -176,7 +176,7 @@ RING = Exercise(
     hints=(
         "Do it with three ranks on paper. Step 0: rank 0 sends part 0 to rank 1, rank 1 part 1 to rank 2, rank 2 part 2 to rank 0. What rank 1 should pass on in step 1 is what it has just added up: part 0.",
         "A rank always passes on what came in the step before, in both halves. What came to rank r in step s − 1 was sent by rank r − 1. So the number of its part goes down by one in each step, modulo ranks.",
-        "The skeleton: for step in range(2 × (ranks − 1)), for rank in range(ranks): append (step, rank, (rank + 1) % ranks, (rank − step) % ranks, 1 in the first half, else 0).",
+        "Write the parts that rank 0 sends with four ranks, step by step: 0, then what rank 3 sent (3), then 2, then 1, … Rank 1 begins with 1. So which two numbers make the part, and why modulo? How many steps has each half, and what changes between the halves but the last entry of the row?",
     ),
 )  # fmt: skip
 

@@ -128,6 +128,6 @@ TARGET = Exercise(
     hints=(
         "For batch 64 and 50 ms print cost for 1, 2, 4, …, 1024 devices, with 16 bits. Where is the step shortest? Why not at 1,024?",
         "Neither time nor memory tells you the answer alone, and time goes down and up again: try all numbers of devices from 1, and for each the bits from 32 down.",
-        "The skeleton: for devices in range(1, 1025): for bits in (32, 16, 8): if both numbers of cost are within their targets: return devices, bits. After the loops: return 0, 0.",
+        "Why can the first pair that meets both targets be returned at once? Because of the order in which pairs are tried: fewer devices come first, and among them more bits. Which of the two loops must be the outer one? And what is left to say after both?",
     ),
 )  # fmt: skip

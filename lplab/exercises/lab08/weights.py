@@ -172,6 +172,6 @@ WEIGHTS = Exercise(
     hints=(
         "The exact weight is never stored, but it is known: `sent + residual`. Start from it.",
         "Subtract the update from the exact weight, round the result to 8 bits, and keep the difference between what is exact and what is sent: then the two together are exact again.",
-        "The skeleton: exact = sent + residual − update; rounded = to_fp8(exact); return rounded, exact − rounded.",
+        "Which two numbers must add up to the exact weight again, when the function returns? One of them is rounded. So the other is not the update's rounding alone: with sent 1, residual 0.03 and an update of 0.5, what is exact, and what is left of it after rounding?",
     ),
 )  # fmt: skip

@@ -144,6 +144,6 @@ RESIDUAL = Exercise(
     hints=(
         "Take gradients = 0.75 with the scale 0.5 and the symbol 1 on paper: sent is 0.5, so 0.25 is left, although the element was sent.",
         "One equation does it, for sent and unsent elements alike: new residual = old residual + gradient − scale · symbol. A symbol of 0 takes nothing away.",
-        "The skeleton: residual = zeros; for each step t: residual = residual + gradients[t] − scales[t] · symbols[t]; row t of the answer = residual.",
+        "Follow two steps on paper, the gradients 0.75 and 0.75, the scale 0.5, the symbols 1 and 0. After the first step 0.25 is left. What is left after the second, in which nothing is sent? What must the loop remember from step to step, and when does it write its row?",
     ),
 )

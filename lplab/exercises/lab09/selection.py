@@ -148,7 +148,7 @@ SELECT = Exercise(
     hints=(
         "Write G and H of the missed layer below each other and draw a line between the bins. In each bin: what is the largest |G|? Which |H| reach it?",
         "One loop over the starts of the bins, range(0, size, bin); a slice may go beyond the end of the array. The threshold comes from G, the comparison uses H, the sign is that of G.",
-        "The skeleton: for each start: part = slice(start, start + bin); m = abs(G[part]).max(); where abs(H[part]) >= m and m > 0 the symbol is np.sign(G[part]), else 0.",
+        "Three arrays, and one that is cut at the wrong place or in the wrong role gives a plausible result: of which is the largest taken, which one is compared with it, and whose sign is sent? And a bin of zeros: 0 reaches its largest, 0, so what must be asked beside?",
     ),
 )
 

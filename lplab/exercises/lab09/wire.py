@@ -159,6 +159,6 @@ PACK = Exercise(
     hints=(
         "Pack 0, 0, 0, −1 in bins of 2 on paper: four bytes of scale, 254 for the empty bin, then position 1 · 4 + 2 (last) + 1 (negative) = 7.",
         "Two loops: over the starts of the bins, and over the positions in the bin whose symbol is not 0; the last of these positions gets the mark. Two bytes of a code: code % 256 and code // 256.",
-        "The skeleton: codes = []; for each bin: places = positions that are not 0; for each place: 4 · place + 2 if it is the last place + 1 if negative; no places: 254 or 65534. Then scale_bytes(scale) and the bytes of all codes.",
+        "Which position has the mark? The last one of its bin that is not 0, not the last position of the bin; so collect the positions of a bin before you write their codes. Is the message one list, with the scale at its beginning once? How many bytes has each code, the one for an empty bin too?",
     ),
 )

@@ -122,7 +122,7 @@ class Exercise:
         mistakes: typical mistakes, each named as the misconception that it stands for.
         conventions: the accepted conventions, where there are several, that of the solution first (without edits); an
             answer must follow one of them throughout, and the check says which.
-        hints: at most three: the failing case, the concept, the skeleton.
+        hints: at most three: the failing case, the concept, the step that is missed.
         accept: where many results are right: says for arguments and result what is wrong, in one sentence, or "". Then
             nothing is compared with the reference.
         stub: Python that defines the function, where the stub is not the one made from the reference.

@@ -11,7 +11,7 @@ from lplab.exercises.model.questions import Question
 from lplab.lookup import closest_names
 
 CAPSTONE = "14.4"  # is graded as an exercise, but its answer is data: see lplab.exercises.capstone.capstone_exercise
-LABS = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15")
+LABS = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15", "16")
 
 
 @cache

@@ -192,7 +192,6 @@ def table(state: ResidualState) -> list[tuple[str, str, str]]:
         "paper": "the paper's way",
         "payload": "decodable message",
         "wire": "on the wire, 4 learners",
-        "bound": "entropy bound",
     }
     return [(text, ratio_text(getattr(moment, name)), ratio_text(getattr(whole, name))) for name, text in names.items()]
 

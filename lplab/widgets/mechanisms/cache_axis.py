@@ -20,7 +20,7 @@ TOKEN, CHANNEL = 64, 32  # where the drawn group begins
 def cache() -> dict[str, np.ndarray]:
     """Keys and values of a head of block 12: [256 tokens, 64 channels]."""
     recorded = language_model_recording()
-    return {"keys": np.float64(recorded.keys[HEAD]), "values": np.float64(recorded.values[HEAD])}
+    return {"keys": recorded.keys[HEAD].astype(float), "values": recorded.values[HEAD].astype(float)}
 
 
 def drawn(x: np.ndarray) -> np.ndarray:
@@ -30,7 +30,7 @@ def drawn(x: np.ndarray) -> np.ndarray:
 
 def scores(keys: np.ndarray) -> np.ndarray:
     """Query times key over √64, for each head of queries: [3, 256, 256]; a token sees no later one, so −∞ there."""
-    found = np.float64(language_model_recording().queries[QUERIES]) @ keys.T / np.sqrt(keys.shape[-1])
+    found = language_model_recording().queries[QUERIES].astype(float) @ keys.T / np.sqrt(keys.shape[-1])
     return np.where(np.tril(np.ones(found.shape[1:], bool)), found, -np.inf)
 
 

@@ -4,6 +4,9 @@ const [HIGH, BASE, FOOT] = [34, 140, 296]; // top and foot of the histogram, foo
 const ERRORS = 100; // pixels of the largest error
 const [LEFT, RIGHT] = [44, 44];
 
+/** The axis ends a little above the error of the largest clip; a bar that is taller is cut there. */
+const axisEnd = ({ errors }, bits) => 1.25 * (errors[bits].rounding.at(-1) + errors[bits].clipping.at(-1));
+
 export default mechanism({
   start: (data) => ({ place: data.clips.length, bits: 2, tried: {} }),
 
@@ -31,11 +34,12 @@ export default mechanism({
     const names = add(svg, "g");
     const stem = add(svg, "path", { class: "orange-line", "stroke-width": 2.5 });
     add(svg, "path", { class: "axis", d: `M${LEFT},${FOOT}H${width - RIGHT}` });
-    add(svg, "text", { class: "lp-small", x: 2, y: HIGH + 4 }, "activations");
+    add(svg, "text", { class: "lp-small lp-halo lp-end", x: width - RIGHT - 4, y: HIGH + 24 }, "activations");
     add(svg, "text", { class: "lp-small", x: 2, y: BASE + 39 }, "error");
     add(svg, "path", { class: "tick", d: `M${LEFT - 4},${FOOT - ERRORS}h8` });
     const ends = add(svg, "text", { class: "lp-small lp-end", x: LEFT - 8, y: FOOT - ERRORS + 4 }); // of the axis of errors
     const dots = add(svg, "g");
+    const taller = add(svg, "text", { class: "lp-small lp-halo", x: LEFT + 10, y: FOOT - ERRORS + 4 });
     const start = width < 320 ? 38 : LEFT + 14; // of the legend, which is close to its name in a narrow window
     const [rounded, clipped] = ["blue-fill", "orange-fill"].map((kind) => add(svg, "rect", { class: kind, width: 18 }));
     const texts = ["blue-fill", "orange-fill"].map((kind, k) => {
@@ -64,18 +68,21 @@ export default mechanism({
       set(beyond, { x: at, width: width - RIGHT - at });
       set(marks, { d: levels.map((level) => `M${x(level)},${HIGH + 14}V${BASE}`).join("") });
       names.replaceChildren();
-      if (bits === 2) for (const level of levels) add(names, "text", { class: "lp-small lp-middle", x: x(level), y: BASE + 16 }, short(level, 2));
+      const named = bits > 2 ? [] : x(levels[1]) - x(0) > 24 ? levels : [0]; // in a small clip they would lie over one another
+      for (const level of named) add(names, "text", { class: "lp-small lp-middle", x: x(level), y: BASE + 16 }, short(level, 2));
       set(stem, { d: `M${at},30V${BASE}` });
-      // the axis ends a little above the error of the largest clip; a bar that is taller is cut there
-      const most = 1.25 * (data.errors[bits].rounding.at(-1) + data.errors[bits].clipping.at(-1));
+      const most = axisEnd(data, bits);
       set(ends, {}, percent(most));
+      // with more bits the errors would be too small to be seen on the axis of two
+      const times = short(axisEnd(data, 2) / most, 2);
+      set(taller, {}, bits === 2 ? "" : width < 400 ? `${times} × as tall as 2 bits` : `drawn ${times} times as tall as with 2 bits`);
       const y = scale([0, most], [FOOT, FOOT - ERRORS]);
       const top = (value) => y(Math.min(value, most));
       set(rounded, { x: at - 9, y: top(rounding), height: FOOT - top(rounding) });
       set(clipped, { x: at - 9, y: top(total), height: top(rounding) - top(total) });
       set(texts[0], {}, `rounding ${percent(rounding)}`);
       set(texts[1], {}, `clipping ${percent(clipping)}`);
-      set(sum, { x: at, y: Math.max(top(total) - 8, FOOT - ERRORS + 2) }, percent(total));
+      set(sum, { x: Math.max(at, LEFT + 20), y: Math.max(top(total) - 8, FOOT - ERRORS + 2) }, percent(total));
       (tried[bits] ??= {})[place] = total;
       dots.replaceChildren();
       for (const [each, value] of Object.entries(tried[bits])) {

@@ -100,7 +100,7 @@ function drawBeads(g, at, y, { coins, nearest, mean }) {
   const levels = new Map();
   for (const level of coins) levels.set(level, (levels.get(level) ?? 0) + 1);
   for (const [level, count] of levels) {
-    for (let k = 0; k < count; k += 1) add(g, "circle", { class: "blue-fill", cx: at - 5 * (count - 1 - k), cy: y(level), r: 3.2, "fill-opacity": 0.55 });
+    for (let k = 0; k < count; k += 1) add(g, "circle", { class: "blue-fill", cx: at - 5 * (count - 1 - k), cy: y(level), r: 3.2, "fill-opacity": 0.75 });
   }
   add(g, "rect", { class: "orange-fill", x: at - 5, y: y(nearest) - 5, width: 10, height: 10 });
   add(g, "circle", { class: "blue-fill", cx: at, cy: y(mean), r: 6.5, stroke: "var(--lp-ground)", "stroke-width": 2 });

@@ -35,10 +35,11 @@ export default mechanism({
     add(svg, "text", { class: "lp-small lp-middle", transform: `translate(${LEFT - 12},${(TOP + bottom) / 2}) rotate(-90)` }, "outputs");
     const cells = codes.map((row, r) => row.map((_, j) => {
       const g = add(svg, "g", { transform: `translate(${x(j)},${TOP + r * ROW})` });
-      const box = add(g, "rect", { class: "lp-cell", width: wide, height: ROW });
       const shade = add(g, "rect", { width: wide - 1, height: ROW - 1, x: 0.5, y: 0.5 });
-      return { box, shade, arrow: add(g, "path", { class: "axis", "stroke-width": 1.6 }), text: add(g, "text", { class: "lp-small lp-middle", x: wide / 2, y: 12 }) };
+      return { shade, arrow: add(g, "path", { class: "axis", "stroke-width": 1.6 }), text: add(g, "text", { class: "lp-small lp-middle", x: wide / 2, y: 12 }) };
     }));
+    const across = codes.map((_, r) => `M${x(0)},${TOP + r * ROW}H${x(count)}`).join("");
+    add(svg, "path", { class: "tick faint", d: `${across}${codes[0].map((_, j) => `M${x(j)},${TOP}V${bottom}`).join("")}M${x(count)},${TOP}V${bottom}H${x(0)}` });
     const y = scale([0, 1.05 * Math.max(...courses.flatMap(({ errors }) => errors.nearest))], [FOOT, HIGH]);
     for (const mark of [0, 0.25, 0.5].filter((each) => y(each) >= HIGH)) {
       add(svg, "path", { class: "grid", d: `M${LEFT},${y(mark)}H${width - RIGHT}` });
@@ -72,7 +73,7 @@ export default mechanism({
       label.textContent = `${now.border} of ${count}`;
       set(label.parentElement, { transform: `translate(${clamp(x(now.border), 48, width - 48) - x(now.border)})` });
       set(line, { d: `M${x(now.border)},30V${bottom + 4}M${x(now.border)},${HIGH - 4}V${FOOT}` });
-      cells.forEach((row, r) => row.forEach(({ box, shade, arrow, text }, j) => {
+      cells.forEach((row, r) => row.forEach(({ shade, arrow, text }, j) => {
         const done = j < now.border;
         const code = now.codes[r][j];
         const move = done ? 0 : now.moved[r][j - now.border];

@@ -28,13 +28,13 @@ def layer(shuffled: bool = False) -> tuple[np.ndarray, np.ndarray]:
     ((256, 16), (8, 16))
     """
     recorded = language_model_recording().layers[LAYER]
-    inputs = np.float64(recorded.inputs)
+    inputs = recorded.inputs.astype(float)
     channels = np.sort(np.argsort(-np.mean(inputs**2, axis=0))[:COLUMNS])
     inputs = inputs[:, channels]
     if shuffled:
         rng = np.random.default_rng(2022)
         inputs = rng.permuted(inputs, axis=0) * rng.choice([-1, 1], inputs.shape)
-    return inputs, np.float64(recorded.weights[MATRIX][:ROWS, channels])
+    return inputs, recorded.weights[MATRIX][:ROWS, channels].astype(float)
 
 
 def data() -> dict[str, Any]:

@@ -12,7 +12,6 @@ from lplab.datasets import data_folder, digits
 from .mechanism import Mechanism
 
 TARGET, INPUTS = 19, (3, 59)  # a pixel that is guessed from the top and the bottom of its column
-SHARDS = ((0, 1), (2, 3, 4), (5, 6, 7), (8, 9))  # the digits that each learner has
 START = (-1.05, 1.3)  # both weights
 STEPS = 32
 EVERY = (1, 2, 4, 8, 16, 32)
@@ -26,8 +25,8 @@ UNIT = 1000  # places are integers in the browser
 def pixels() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Inputs float32 [1797, 2], targets [1797, 1] and labels: pixels with mean 0 and variance 1."""
     images, labels = digits()
-    flat = np.float64(images.reshape(len(images), -1)[:, [*INPUTS, TARGET]])
-    scaled = np.float32((flat - flat.mean(axis=0)) / flat.std(axis=0))
+    flat = images.reshape(len(images), -1)[:, [*INPUTS, TARGET]].astype(float)
+    scaled = ((flat - flat.mean(axis=0)) / flat.std(axis=0)).astype(np.float32)
     return scaled[:, :2], scaled[:, 2:], labels
 
 
@@ -37,7 +36,7 @@ def landscape() -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
 
     The flat direction comes first.
     """
-    inputs, targets, _ = map(np.float64, pixels())
+    inputs, targets = (each.astype(float) for each in pixels()[:2])
     matrix = inputs.T @ inputs / len(inputs)
     best = np.linalg.solve(matrix, inputs.T @ targets[:, 0] / len(inputs))
     curvatures, axes = np.linalg.eigh(matrix)

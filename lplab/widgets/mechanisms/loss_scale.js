@@ -1,8 +1,8 @@
 // Lab 03: the window of a format over a histogram of gradients. Dragged to the left it reaches smaller ones: this is the loss scale.
 
-const [TOP, BASE] = [58, 214]; // of the window and of the histogram
+const [TOP, BASE] = [70, 226]; // of the window and of the histogram
 const [LEFT, RIGHT] = [8, 8];
-const PARTS = { "to zero": "lost-band", subnormal: "amber-band", normal: "blue-band", overflow: "lost-band" }; // as the explorer has them
+const PARTS = { "to zero": "lost-band", subnormal: "amber-band", normal: "blue-band", overflow: "pink-band" }; // as the explorer has them
 const DIGITS = ["⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"];
 const power = (k) => `2${k < 0 ? "⁻" : ""}${[...String(Math.abs(k))].map((digit) => DIGITS[digit]).join("")}`;
 
@@ -16,7 +16,7 @@ export default mechanism({
     return { ...counts, share: counts.zero / data.total, over: counts.infinite / data.total, edges: { zero, normal, high } };
   },
 
-  height: () => 264,
+  height: () => 276,
 
   draw(stage) {
     const { svg, width, data } = stage;
@@ -26,7 +26,7 @@ export default mechanism({
     const parts = Object.entries(PARTS).map(([name, kind]) => ({
       name,
       band: add(svg, "rect", { class: kind, y: TOP, height: BASE - TOP }),
-      title: add(svg, "text", { class: "lp-small lp-middle", y: TOP - 6 }),
+      title: add(svg, "text", { class: "lp-small lp-middle" }),
     }));
     const wide = x(data.first + 1) - x(data.first);
     const bars = data.counts.map((count, k) => {
@@ -63,11 +63,14 @@ export default mechanism({
       parts.forEach(({ name, band, title }, n) => {
         const wide = edges[n + 1] - edges[n];
         set(band, { x: edges[n], width: wide });
-        set(title, { x: edges[n] + wide / 2 }, wide > 6 * name.length ? name : "");
+        // in a narrow picture names stand in two rows, and begin where their part is at least to be seen
+        const [room, high] = width < 480 ? [12, n % 2 ? 20 : 6] : [6 * name.length, 6];
+        const half = 3.5 * name.length;
+        set(title, { x: clamp(edges[n] + wide / 2, half, width - half), y: TOP - high }, wide > room ? name : "");
       });
       bars.forEach((bar, n) => {
         const octave = data.first + n;
-        set(bar, { class: octave < zero || octave >= Math.round(top) ? "orange-fill" : "blue-fill" });
+        set(bar, { class: octave < zero ? "orange-fill" : octave >= Math.round(top) ? "pink-fill" : "blue-fill" });
       });
       set(lost, {}, now.zero ? `${now.zero.toLocaleString("en")} become 0` : "none becomes 0");
       set(infinite, {}, now.infinite ? `${now.infinite} become ∞` : "");

@@ -2,7 +2,8 @@
 
 const [BOX, BITS] = [28, 6]; // size of a bit, and where the row of bits begins
 const [BASE, STEP] = [152, 9]; // foot of the rectangle, and pixels for a bit of precision
-const [ROW, HIGH, AXIS] = [176, 34, 286]; // first row of numbers, height of a row, axis
+const [ROW, HIGH, WORDS] = [170, 44, 16]; // first row of numbers, height of a row, and of its words above its bars
+const AXIS = ROW + 3 * HIGH;
 const [LEFT, RIGHT] = [8, 8];
 
 /** The window that a row has: its own, or that of all. */
@@ -23,7 +24,7 @@ export default mechanism({
     return { windows: own ? [{ exponent, top, ...all }, { ...own, ...gradient }] : [{ exponent, top, ...all }], rows };
   },
 
-  height: () => 304,
+  height: () => AXIS + 18,
 
   draw(stage) {
     const { svg, width, data } = stage;
@@ -36,13 +37,13 @@ export default mechanism({
     const cut = add(svg, "path", { class: "orange-line", "stroke-width": 2.5 });
     const kind = add(svg, "text", { class: "lp-strong", x: LEFT + 8 * BOX + 8, y: BITS + 18 });
     const bands = add(svg, "g");
-    data.rows.forEach(({ name }, k) => add(svg, "text", { class: "lp-small lp-halo", x: LEFT, y: ROW + k * (HIGH + 4) - 1 + 10 }, name));
+    data.rows.forEach(({ name }, k) => add(svg, "text", { class: "lp-small lp-halo", x: LEFT, y: ROW + k * HIGH + 11 }, name));
     const bars = data.rows.map(({ counts }, k) => counts.map((count, octave) => {
-      const foot = ROW + k * (HIGH + 4) + HIGH;
+      const foot = ROW + (k + 1) * HIGH - 3;
       const left = x(data.octaves[0] + octave);
-      return add(svg, "rect", { x: left + 0.5, y: foot - count * (HIGH - 6), width: x(1) - x(0) - 1, height: count * (HIGH - 6) });
+      return add(svg, "rect", { x: left + 0.5, y: foot - count * (HIGH - WORDS - 3), width: x(1) - x(0) - 1, height: count * (HIGH - WORDS - 3) });
     }));
-    const lost = data.rows.map((_, k) => add(svg, "text", { class: "lp-end lp-halo", x: width - RIGHT, y: ROW + k * (HIGH + 4) + 12 }));
+    const lost = data.rows.map((_, k) => add(svg, "text", { class: "lp-end lp-halo", x: width - RIGHT, y: ROW + k * HIGH + 11 }));
     add(svg, "path", { class: "axis", d: `M${LEFT},${AXIS}H${width - RIGHT}` });
     for (const [exponent, text] of data.ticks) add(svg, "text", { class: "lp-small lp-middle", x: x(exponent), y: AXIS + 15 }, text);
     const own = ({ own, exponent, top }) => own ?? { exponent, top };
@@ -125,7 +126,7 @@ function drawWindows(g, x, width, windows) {
     const size = { x: left, width: Math.max(right - left, 0) };
     const tall = STEP * (8 - exponent);
     const kind = k ? "orange-line" : "blue-line";
-    const last = ROW + 2 * (HIGH + 4);
+    const last = ROW + 2 * HIGH;
     const [from, to] = k ? [last, AXIS] : [ROW - 6, windows.length > 1 ? last - 3 : AXIS];
     add(g, "rect", { class: k ? "amber-band" : "blue-band", ...size, y: from, height: to - from });
     add(g, "rect", { class: k ? "amber-band" : "blue-band odd", ...size, y: BASE - tall, height: tall });

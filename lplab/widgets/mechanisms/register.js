@@ -120,7 +120,7 @@ function drawRegister(svg, at, y, data) {
   return {
     show(title, held, now, unused = false) {
       set(name, {}, title);
-      g.style.opacity = unused ? 0.35 : 1;
+      g.style.opacity = unused ? 0.5 : 1;
       bar.style.transform = `translate(${at(0)}px, ${y}px) scaleX(${held})`;
       set(value, {}, unused ? "" : held);
       next.style.display = now ? "" : "none";
@@ -143,10 +143,10 @@ function drawTried(g, at, width, tried, { chunk, end }) {
   const count = 64;
   const y = scale([0, count], [TRIED + 52, TRIED + 6]);
   add(g, "path", { class: "axis", d: `M${at(0)},${y(0)}H${at(count)}` });
-  add(g, "path", { class: "green-line dashed", d: `M${at(0)},${y(count)}H${at(count)}` });
+  add(g, "path", { class: "green-line dashed", "stroke-width": 2, d: `M${at(0)},${y(count)}H${at(count)}` });
   add(g, "text", { class: "lp-small", x: at(0), y: TRIED - 2 }, "final totals of the chunks you tried");
   for (const [length, total] of Object.entries(tried)) {
     const own = end && Number(length) === chunk;
-    add(g, "circle", { class: own ? "orange-fill" : "blue-fill", cx: at(length), cy: y(total), r: own ? 6 : 3.5 });
+    add(g, "circle", { class: own ? "orange-fill" : "blue-fill", cx: at(length), cy: y(total), r: own ? 6 : 4.5 });
   }
 }

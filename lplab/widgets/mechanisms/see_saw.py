@@ -22,7 +22,7 @@ BITS = 8
 def layer() -> tuple[np.ndarray, np.ndarray]:
     """Inputs [256, 576] and weights [192, 576] of the keys' layer in block 12."""
     recorded = language_model_recording().layers[LAYER]
-    return np.float64(recorded.inputs), np.float64(recorded.weights[MATRIX])
+    return recorded.inputs.astype(float), recorded.weights[MATRIX].astype(float)
 
 
 def rounded_product(inputs: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -50,7 +50,7 @@ export default mechanism({
       point: ({ sizes }) => [x(data.outlier + 0.5), y(sizes[data.outlier]) - 16],
       drag: (px, py) => y.inverse(py + 16) / data.step - 1,
       set: (place) => ({ place }),
-      shape: (g) => (label = pill(g, 68, true)),
+      shape: (g) => (label = pill(g, width < 400 ? 58 : 68, true)),
       page: 8,
       surface: (px, py) => Math.abs(px - x(data.outlier + 0.5)) < wide / 2 && py < BOTTOM,
     });
@@ -78,7 +78,8 @@ export default mechanism({
         set(outline, { y: y(size), height: y(0) - y(size) });
         outline.classList.toggle("lost", value === 0 || now.clipped[k]);
         set(was, {}, short(size));
-        set(text, { class: `lp-middle ${value === 0 ? "lp-lost" : "lp-strong"}` }, `${width > 560 ? "→ " : ""}${short(value)}`);
+        const long = width < 400 && short(value).length > 4; // "0.125" between its neighbours
+        set(text, { class: `lp-middle ${value === 0 ? "lp-lost" : long ? "lp-small" : "lp-strong"}` }, `${width > 560 ? "→ " : ""}${short(value)}`);
       });
     };
   },
@@ -111,6 +112,7 @@ function drawRulers(g, x, y, { scales, cut, sizes }, data) {
     const ends = data.ruler.filter((mark) => mark * one <= data.step * data.count);
     add(g, "rect", { class: `blue-band${k ? " odd" : ""}`, x: left, y: y(ends.at(-1) * one), width: right - left, height: y(0) - y(ends.at(-1) * one) });
     add(g, "path", { class: "lp-mark", d: ends.map((mark) => `M${left},${y(mark * one)}H${right}`).join("") });
-    add(g, "text", { class: "lp-strong lp-end lp-halo", x: right, y: Math.max(y(ends.at(-1) * one) - 6, 12) }, `scale ${fraction(one)}`);
+    // the handle of the large number is right of the middle: in a narrow picture it leaves room at both ends alone
+    add(g, "text", { class: `lp-strong lp-halo${k ? " lp-end" : ""}`, x: k ? right + 3 : left, y: Math.max(y(ends.at(-1) * one) - 6, 12) }, `scale ${fraction(one)}`);
   });
 }

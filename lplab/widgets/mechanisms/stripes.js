@@ -58,7 +58,7 @@ export default mechanism({
       names.forEach((name, k) => {
         const { g, cells, borders, marks } = drawn[k];
         const used = now.factors.indexOf(name);
-        g.style.opacity = used < 0 ? 0.3 : 1;
+        g.style.opacity = used < 0 ? 0.45 : 1;
         const along = ways[name] === "along";
         cells.forEach((row, r) => row.forEach((each, c) => {
           const odd = along ? (r + Math.floor(c / data.block)) % 2 : (c + Math.floor(r / data.block)) % 2;

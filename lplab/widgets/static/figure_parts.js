@@ -40,7 +40,13 @@ export function drawOnceAFrame(prototype) {
   };
   prototype.lpFit = function () {
     const width = this.el.clientWidth;
-    if (width && width !== this.el._fullLayout.width) drawChanges(this, { traces: new Map(), layout: { width } }, drawAll);
+    const before = Boolean(this.el.lpPhone);
+    const now = isPhone(this.el);
+    if (!width || (width === this.el._fullLayout.width && before === now)) return;
+    this.el.lpPhone = now;
+    const whole = Object.entries(this.model.get("_widget_layout")).filter(([name]) => /^(height|margin|shapes|[xy]axis\d*)$/.test(name));
+    const layout = before || now ? Object.fromEntries(whole) : {};
+    drawChanges(this, { traces: now === before ? new Map() : ofForm(this.model.get("_widget_data"), now), layout: { ...layout, width } }, drawAll);
   };
   const report = prototype.handle_plotly_update;
   prototype.handle_plotly_update = function (event) {
@@ -102,7 +108,7 @@ function drawChanges(view, changes, drawAll) {
 }
 
 function drawChanged(view, { traces, layout: given }, drawAll) {
-  let layout = lowered(view.el, given);
+  let layout = fitted(view.el, given);
   // plotly takes the text out of an empty word, and finds none where the word comes back
   for (const word of view.el.querySelectorAll("g.textpoint")) if (!word.firstChild) word.remove();
   const changed = layoutChanges(view.el, layout);
@@ -532,6 +538,8 @@ function makeReadable(el) {
   for (const text of el.lpMoved ?? []) text.style.fontSize = text.style.translate = "";
   el.lpMoved = [];
   if (!el.clientWidth || el.clientWidth >= NARROW) return;
+  // plotly hides the ticks below names that stand in the plot, as if the names stood on the axis
+  if (isPhone(el)) for (const tick of el.querySelectorAll("[class^=xaxislayer] [class$=tick], [class^=xaxislayer] [class$=tick] > text")) tick.style.display = "";
   const whole = el.getBoundingClientRect();
   for (const text of el.querySelectorAll(PUT_IN)) {
     if (intoFigure(text, whole)) el.lpMoved.push(text);
@@ -648,6 +656,7 @@ export function headed(model, el) {
   };
   tell();
   model.on("change:_heading", tell);
+  el.lpPanels = () => model.get("_heading").panels?.length ?? 1;
   el.lpHasDrawn = (view) => {
     el.lpView = view;
     el.on("plotly_afterplot", () => {
@@ -676,8 +685,89 @@ function line([name, text]) {
   return made;
 }
 
+/** A layout, or a change of one, as it is drawn: below the figure's titles, and on a phone in the form for a phone. */
+export function fitted(el, layout) {
+  const lower = lowered(el, layout);
+  if (!isPhone(el)) return lower;
+  const whole = { ...el.lpView?.model.get("_widget_layout"), ...layout };
+  const form = phoneForm(whole, widthOf(el));
+  const changed = Object.entries(lower).map(([name, value]) => {
+    if (name === "height") return [name, value + form.height - whole.height];
+    if (name === "shapes") return [name, form.shapes];
+    return [name, form[name] ? { ...value, ...form[name] } : value];
+  });
+  return Object.fromEntries(changed);
+}
+
+// ---- a figure on a phone ----------------------------------------------------------------------------------------------
+
+const PHONE = 420; // pixels; names beside their rows would leave less room than the rows need
+const [FEW, TALL, LOW] = [8, 42, 26]; // up to so many rows are so high, with the name above each; more rows are lower
+const [NAMED, NUMBERED] = [22, 56]; // left margins, beside rows (half of the first tick of the other axis) and beside a scale
+const SHORT = 90; // a left margin that leaves enough beside it
+const [PLOT, GAP, COLUMN] = [165, 4, 90]; // what a plot needs at least, and what a column of words beside it can use
+const [ROOM, END] = [100, 20]; // a right margin that holds a word for each row, which stands above the row then, and what is left
+
+/** Whether a figure has the form for a phone. Panels above one another keep theirs: their titles have their places. */
+export const isPhone = (el) => widthOf(el) > 0 && widthOf(el) < PHONE && (el.lpPanels?.() ?? 1) === 1;
+const widthOf = (el) => el.clientWidth || el._fullLayout?.width || 0; // while it is hidden, that of its last drawing
+
+/** What the form for a phone changes in a layout: names stand above their rows, and the plot takes the room beside them. */
+function phoneForm(whole, width) {
+  const { l, r, t, b } = { l: 80, r: 80, t: 100, b: 80, ...whole.margin };
+  const axesOf = (letter) => Object.entries(whole).filter(([name]) => new RegExp(`^${letter}axis\\d*$`).test(name));
+  const scales = axesOf("y").filter(([, { visible }]) => visible !== false);
+  const named = scales.filter(([, { ticktext, title }]) => ticktext?.length && !title?.text);
+  const rows = l > SHORT ? named.filter(([, { range }]) => range && whole.height) : []; // short names stay where they are
+  const isFree = scales.length && named.length === rows.length;
+  const margin = { ...whole.margin, l: isFree ? Math.min(l, rows.length === scales.length ? NAMED : NUMBERED) : l };
+  if (rows.length) margin.r = r > ROOM ? END : Math.max(r, END);
+  const form = { margin, height: whole.height };
+  const plot = (height) => height - t - b;
+  const share = ({ domain }) => (domain ? domain[1] - domain[0] : 1);
+  const span = ({ range }) => Math.abs(range[1] - range[0]);
+  for (const [, axis] of rows) {
+    const least = (axis.ticktext.length > FEW ? LOW : TALL) * span(axis);
+    form.height = Math.max(form.height, Math.ceil(least / share(axis)) + t + b);
+  }
+  for (const [name, axis] of rows) {
+    const high = (plot(form.height) * share(axis)) / span(axis);
+    const up = Math.round((axis.ticktext.length > FEW ? 0.25 : 0.35) * high);
+    // plotly shifts along the axis, whose numbers may grow downwards
+    form[name] = { ticklabelposition: "inside top", ticklabeloverflow: "allow", ticklabelshift: axis.range[1] < axis.range[0] ? up : -up };
+  }
+  const isFrame = ({ type, y0, y1, yref }) => type === "rect" && y1 - y0 === 1 && rows.some(([name]) => name.replace("axis", "") === (yref ?? "y"));
+  form.shapes = whole.shapes?.map((shape) => (isFrame(shape) ? { ...shape, y0: shape.y0 - 0.35, y1: shape.y1 - 0.2 } : shape)); // name and row
+  return { ...form, ...widened(axesOf("x"), width - margin.l - margin.r) };
+}
+
+/** Whether an axis is that of a column of words beside the plot. */
+const isColumn = ({ visible, domain }) => visible === false && domain?.[0] > 0.5;
+
+/** The x axes over all the room there is; a column of words beside them gets what the plot does not need. */
+function widened(axes, room) {
+  const column = axes.find(([, axis]) => isColumn(axis));
+  const end = column ? 1 - clamped(room - PLOT - GAP, 0, COLUMN) / room : 1;
+  const plots = axes.filter(([, axis]) => axis.domain?.[0] === 0 && axis.domain[1] < 1);
+  const changed = plots.map(([name]) => [name, { domain: [0, column ? end - GAP / room : 1] }]);
+  if (column) changed.push([column[0], { domain: [end, 1] }]);
+  return Object.fromEntries(changed);
+}
+
+const clamped = (value, low, high) => Math.min(high, Math.max(low, value));
+
+/** What traces have in the form for a phone, or in the other: they say it themselves, in `meta.phone`. */
+function ofForm(data, phone) {
+  const marked = data.map((trace, k) => [k, trace]).filter(([, { meta }]) => meta?.phone);
+  const chosen = ({ meta, ...trace }) => Object.keys(meta.phone).map((name) => [name, (phone ? meta.phone : trace)[name]]);
+  return new Map(marked.map(([k, trace]) => [k, Object.fromEntries(chosen(trace))]));
+}
+
+/** Traces as they are drawn in a figure of this width. */
+export const fittedTraces = (el, data) => (isPhone(el) ? data.map((trace) => ({ ...trace, ...trace.meta?.phone })) : data);
+
 /** The height of stacked figures, and the places of their y axes, below titles that need more room than they had. */
-export function lowered(el, layout) {
+function lowered(el, layout) {
   const { panels, room } = el.lpLower ?? {};
   if (!panels || !el.lpView) return layout;
   const whole = el.lpView.model.get("_widget_layout");

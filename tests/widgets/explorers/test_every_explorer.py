@@ -62,8 +62,8 @@ def inside(widget):
         yield from inside(child)
 
 
-def test_there_are_sixteen_of_them():
-    assert len(EXPLORERS) == 16 and all(c.__module__.startswith("lplab.widgets.explorers.") for c in EXPLORERS.values())
+def test_there_are_seventeen_of_them():
+    assert len(EXPLORERS) == 17 and all(c.__module__.startswith("lplab.widgets.explorers.") for c in EXPLORERS.values())
 
 
 @every

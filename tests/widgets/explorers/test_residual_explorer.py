@@ -45,7 +45,7 @@ def test_every_pair_of_run_and_layer_can_be_drawn():
             for layer in adacomp_recording().layers:
                 state = rs.ResidualState(bin, factor, layer, 237)
                 assert rs.history_figure(state).layout.meta["alt"].endswith(".") and "%" in rs.summary(state)
-                assert len(rs.bins_figure(state).data) == 7 and len(rs.table(state)) == 4
+                assert len(rs.bins_figure(state).data) == 7 and len(rs.table(state)) == 3
 
 
 def test_steps_of_a_run_share_an_axis_that_holds_all_of_them():

@@ -1,0 +1,248 @@
+"""Learners that meet seldom: their loss over the steps, loss against bytes, and seconds of a step over a link."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lplab.figures import axes, shapes, style, traces
+from lplab.figures.legend import entry, legend
+from lplab.figures.many_learners import bytes_word
+from lplab.hardware.units import duration
+
+Curve = tuple[Any, Any]  # steps and losses, of one length
+ROOM = 0.35  # decades beside the outermost dots of the plane, for their names
+
+
+def meeting_losses(
+    curves: Mapping[str, Curve],
+    references: Mapping[str, Curve] | None = None,
+    *,
+    steps: int,
+    limits: tuple[float, float],
+    title: str = "",
+    height: int = 320,
+) -> go.Figure:
+    """Test loss over the inner steps: a curve for each training, thin ones to compare with.
+
+    Args:
+        curves: steps and losses (bits a character) so far, by name; one to three.
+        references: the same for up to two trainings to compare with, such as one alone and a synchronous one.
+        steps: how many there will be.
+        limits: ends of the loss axis.
+        title: the point that it makes; by default the losses at the end of the curves.
+        height: in pixels.
+
+    Raises:
+        ValueError: no curve, too many, or losses that are not one for each step.
+
+    >>> fig = meeting_losses({"mean": ([0, 12], [2.6, 2.5])}, steps=240, limits=(2.2, 2.8))
+    >>> fig.layout.meta["title"]
+    'After 12 of 240 steps: mean 2.500'
+    """
+    beside = dict(references or {})
+    if not 1 <= len(curves) <= len(style.SERIES) or len(beside) > 2:
+        raise ValueError(
+            f"one to {len(style.SERIES)} curves and up to 2 references share a figure, got {len(curves)} and "
+            f"{len(beside)}"
+        )
+    drawn = []
+    for (name, curve), (dash, symbol) in zip(
+        beside.items(), (("dot", "square-open"), ("dash", "diamond-open")), strict=False
+    ):
+        x, y = _checked(name, curve)
+        look = traces.stroke(style.GREY, 1.5, dash)
+        drawn.append(traces.curve(name, x, y, look, traces.marker(symbol, 7, style.GREY, edge=1.5), HOVER))
+    for (name, curve), (colour, dash, symbol) in zip(curves.items(), style.SERIES, strict=False):
+        x, y = _checked(name, curve)
+        look = traces.stroke(colour, 2.5, dash)
+        drawn.append(traces.curve(name, x, y, look, traces.marker(symbol, 7, colour), HOVER))
+    ends = {trace["name"]: float(trace["y"][-1]) for trace in drawn if len(trace["y"])}
+    done = max((int(trace["x"][-1]) for trace in drawn if len(trace["x"])), default=0)
+    told = ", ".join(f"{name} {loss:.3f}" for name, loss in ends.items())
+    own = ", ".join(f"{name} {loss:.3f}" for name, loss in ends.items() if name in curves)
+    text = title or (f"After {done} of {steps} steps: {own}" if done else "Not started yet")
+    layout = {
+        "xaxis": axes.axis(-0.02 * steps, 1.02 * steps, "steps of a learner", nticks=9),
+        "yaxis": axes.axis(*limits, "test loss (bits a character)"),
+    }
+    return style.apply_style(
+        style.figure(drawn, layout),
+        alt=f"Test loss in bits a character after {done} of {steps} steps. {told}." if done else "Not started yet.",
+        title=text,
+        subtitle=legend(*map(entry, drawn), per_line=3),
+        height=height,
+        t=82,
+    )
+
+
+HOVER = "{name}<br>step  %{x}<br>%{y:.3f} bits"
+
+
+def _checked(name: str, curve: Curve) -> tuple[np.ndarray, np.ndarray]:
+    steps, losses = (np.asarray(each, np.float64) for each in curve)
+    if steps.shape != losses.shape or steps.ndim != 1:
+        raise ValueError(f"{name}: one loss for each step is needed, got {losses.shape} losses and {steps.shape} steps")
+    return steps, losses
+
+
+def byte_loss_plane(
+    points: Mapping[str, tuple[float, float]],
+    chosen: tuple[float, float],
+    levels: Mapping[str, float],
+    *,
+    name: str = "this setting",
+    what: str = "sent by a learner, a step on average",
+    title: str = "",
+    height: int = 340,
+) -> go.Figure:
+    """Loss against bytes on a logarithmic axis: a dot for each way to train, the chosen one in a ring of its own.
+
+    Args:
+        points: bytes and loss of named ways; bytes above 0.
+        chosen: bytes and loss of the chosen one.
+        levels: losses to compare with that send nothing, or whose bytes do not matter: dotted lines.
+        name: of the chosen one.
+        what: the bytes are, for the axis.
+        title: the point that it makes; by default bytes and loss of the chosen one.
+        height: in pixels.
+
+    Raises:
+        ValueError: bytes that are not above 0, or a loss that is not finite.
+
+    >>> fig = byte_loss_plane({"DiLoCo": (4e3, 2.3)}, (30.0, 2.4), {"alone": 2.5})
+    >>> fig.layout.meta["title"]
+    'This setting: 30 B a step, 2.400 bits a character'
+    """
+    both = np.array([*points.values(), chosen], np.float64)
+    if not (np.isfinite(both).all() and (both[:, 0] > 0).all()):
+        raise ValueError(f"bytes above 0 and finite losses are needed, got {dict(points)} and {chosen}")
+    x, y = both[:-1].T
+    dots = traces.points(
+        "published methods",
+        x,
+        y,
+        traces.marker("circle", 10, style.BLUE),
+        "%{text}<br>%{y:.3f} bits",
+        text=np.array([f"{each}, {bytes_word(sent)} a step" for each, (sent, _) in points.items()], dtype=str),
+    )
+    here = traces.points(
+        name,
+        both[-1:, 0],
+        both[-1:, 1],
+        traces.marker("diamond-open", 18, style.VERMILION, edge=3),
+        "{name}<br>%{y:.3f} bits",
+    )
+    low, high = np.log10(both[:, 0].min()) - ROOM, np.log10(both[:, 0].max()) + ROOM
+    # At the left of its dot a name has room, but for the dots at the left end.
+    places = np.where(np.log10(x) > low + (high - low) / 4, "middle left", "middle right")
+    names = traces.words("names", x, y, [f"    {each}    " for each in points], places)
+    ends = np.array([*both[:, 1], *levels.values()])
+    spread = float(np.ptp(ends)) or 0.1
+    layout = {
+        "xaxis": axes.axis(low, high, what, type="log") | _byte_ticks(low, high),
+        "yaxis": axes.axis(ends.min() - 0.12 * spread, ends.max() + 0.12 * spread, "loss (bits a character)"),
+    }
+    heights = np.array([*levels.values()], np.float64)
+    ruled = traces.line(
+        "without meetings",
+        traces.segments(np.full(len(heights), 10.0**low), np.full(len(heights), 10.0**high)),
+        traces.segments(heights, heights),
+        traces.stroke(style.GREY, 1, "dot"),
+    )
+    # Names of the levels stand in the corner that no method reaches: above the lines, at the left.
+    marked = traces.words(
+        "levels", np.full(len(heights), 10.0**low), heights, [f" {each}" for each in levels], "top right"
+    )
+    told = "; ".join(f"{each} {bytes_word(sent)}, {loss:.3f}" for each, (sent, loss) in points.items())
+    lines = ", ".join(f"{each} {loss:.3f}" for each, loss in levels.items())
+    sent, loss = chosen
+    return style.apply_style(
+        style.figure([ruled, dots, here, names, marked], layout),
+        alt=f"Bytes {what}, and loss in bits a character. {name}: {bytes_word(sent)}, {loss:.3f}. {told}. {lines}.",
+        title=title or f"{name[:1].upper()}{name[1:]}: {bytes_word(sent)} a step, {loss:.3f} bits a character",
+        subtitle=legend(entry(here), entry(dots)),
+        height=height,
+        t=66,
+    )
+
+
+def _byte_ticks(low: float, high: float) -> dict[str, Any]:
+    decades = np.arange(np.ceil(low), np.floor(high) + 1)
+    return axes.ticks(10.0**decades, [bytes_word(10.0**decade) for decade in decades.tolist()])
+
+
+def meeting_seconds(
+    rows: Mapping[str, float], alone: float, chosen: str, *, link: str, title: str = "", height: int = 0
+) -> go.Figure:
+    """Seconds of a step on a logarithmic axis, a point for each way to train, and a line where nobody waits.
+
+    Args:
+        rows: seconds by way, from the top.
+        alone: seconds of a step without a meeting.
+        chosen: the way to mark.
+        link: what the learners are joined by.
+        title: the point that it makes; by default which share of the time the chosen way computes.
+        height: in pixels; by default by the number of rows.
+
+    Raises:
+        ValueError: no way, seconds that are not above 0, or a chosen way that is not there.
+
+    >>> meeting_seconds({"data parallelism": 30.0, "ours": 0.1}, 0.05, "ours", link="a slow link").layout.meta["title"]
+    'Ours computes 50 % of the time'
+    """
+    row_axis = axes.row_axis(rows, chosen)
+    seconds = np.array(list(rows.values()), np.float64)
+    if not (np.isfinite(seconds) & (seconds > 0)).all():
+        raise ValueError(f"seconds must be finite and above 0, got {dict(rows)}")
+    y, here = row_axis["tickvals"], np.array(list(rows)) == chosen
+    low, high = np.log10(alone) - 0.15, np.log10(seconds.max()) + 0.3
+    shares = alone / seconds
+    lines = traces.line(
+        "waiting",
+        traces.segments(np.full(len(y), alone), seconds),
+        traces.segments(y, y),
+        traces.stroke(style.VERMILION, 4),
+    )
+    points = traces.points(
+        "a step",
+        seconds,
+        y,
+        traces.marker(np.where(here, "diamond", "circle"), np.where(here, 14, 10), style.BLUE),
+        "%{text}",
+        text=np.array([f"{name}: {duration(each, 3)}" for name, each in rows.items()], dtype=str),
+    )
+    texts = [
+        f" {duration(each, 3)}, {_percent(share)} computing"
+        for each, share in zip(seconds.tolist(), shares.tolist(), strict=True)
+    ]
+    layout = {
+        "xaxis": axes.axis(low, high, f"a step over {link}, modelled", type="log") | _second_ticks(low, high),
+        "yaxis": row_axis,
+        "shapes": [shapes.upright(alone, line=traces.stroke(style.GREEN, 2))],
+    }
+    told = "; ".join(f"{name} {duration(each, 3)}" for name, each in rows.items())
+    share = float(shares[here][0])
+    return style.apply_style(
+        style.figure(
+            [lines, points, traces.words("seconds", np.full(len(y), alone), y + 0.08, texts, "top right")], layout
+        ),
+        alt=f"Seconds of a step over {link}, of which {duration(alone, 3)} are computing: {told}.",
+        title=title or f"{chosen[:1].upper()}{chosen[1:]} computes {_percent(share)} of the time",
+        subtitle=legend((style.GREEN, "┃", "computing alone"), entry(lines), entry(points, sign="●")),
+        height=height or 130 + 46 * len(rows),
+        l=140,
+        t=66,
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
+
+
+def _second_ticks(low: float, high: float) -> dict[str, Any]:
+    decades = np.arange(np.ceil(low), np.floor(high) + 1)
+    return axes.ticks(10.0**decades, [duration(10.0**decade, 3) for decade in decades.tolist()])

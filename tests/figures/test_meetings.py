@@ -1,0 +1,64 @@
+"""Figures of lab 16: losses over steps, loss against bytes, seconds of a step."""
+
+import numpy as np
+import pytest
+
+from lplab import figures
+
+CURVE = ([0, 60, 120], [2.6, 2.5, 2.4])
+
+
+def trace(fig, name):
+    return next(each for each in fig.data if each.name == name)
+
+
+def test_curves_and_references_stand_at_their_losses():
+    fig = figures.meeting_losses({"ours": CURVE}, {"alone": ([0, 120], [2.6, 2.45])}, steps=240, limits=(2.2, 2.7))
+    assert trace(fig, "ours").y.tolist() == CURVE[1] and trace(fig, "alone").x.tolist() == [0, 120]
+    assert fig.layout.meta["title"] == "After 120 of 240 steps: ours 2.400"
+    assert fig.layout.meta["alt"].endswith("alone 2.450, ours 2.400.")
+    looks = [(each.line.dash, each.marker.symbol) for each in fig.data]
+    assert len(set(looks)) == 2, "nothing differs by colour alone"
+
+
+def test_curves_that_have_not_begun_say_so():
+    fig = figures.meeting_losses({"ours": ([], [])}, steps=240, limits=(2.2, 2.7))
+    assert fig.layout.meta["title"] == fig.layout.meta["alt"].rstrip(".") == "Not started yet"
+
+
+def test_a_loss_without_a_step_and_too_many_curves_are_refused():
+    with pytest.raises(ValueError, match="one loss for each step"):
+        figures.meeting_losses({"ours": ([0], [2.6, 2.5])}, steps=240, limits=(2.2, 2.7))
+    with pytest.raises(ValueError, match="got 0 and 0"):
+        figures.meeting_losses({}, steps=240, limits=(2.2, 2.7))
+    with pytest.raises(ValueError, match="got 9 and 0"):
+        figures.meeting_losses({str(name): CURVE for name in range(9)}, steps=240, limits=(2.2, 2.7))
+
+
+def test_the_plane_has_all_dots_inside_and_names_them():
+    fig = figures.byte_loss_plane({"few": (480.0, 2.35), "all": (455e3, 2.3)}, (38e3, 2.36), {"alone": 2.41})
+    dots = trace(fig, "published methods")
+    assert dots.x.tolist() == [480, 455e3] and dots.y.tolist() == [2.35, 2.3]
+    low, high = fig.layout.xaxis.range
+    assert 10**low < 480 and 10**high > 455e3
+    assert fig.layout.yaxis.range[1] > 2.41 and fig.layout.yaxis.range[0] < 2.3
+    assert trace(fig, "this setting").x.tolist() == [38e3]
+    assert trace(fig, "names").textposition.tolist() == ["middle right", "middle left"], "names stay inside"
+    assert set(trace(fig, "without meetings").y[:2]) == {2.41}
+    assert "few 480 B, 2.350; all 455 kB, 2.300. alone 2.410." in fig.layout.meta["alt"]
+
+
+@pytest.mark.parametrize("dot", [(0.0, 2.3), (10.0, np.nan)])
+def test_what_a_logarithm_cannot_show_is_refused(dot):
+    with pytest.raises(ValueError, match="above 0 and finite"):
+        figures.byte_loss_plane({"bad": dot}, (38e3, 2.36), {})
+
+
+def test_waiting_begins_where_computing_ends():
+    fig = figures.meeting_seconds({"in each step": 10.0, "ours": 0.25}, 0.1, "ours", link="a slow link")
+    assert trace(fig, "a step").x.tolist() == [10, 0.25]
+    waiting = trace(fig, "waiting").x
+    assert waiting[:2].tolist() == [0.1, 10] and trace(fig, "seconds").text[1] == " 250 ms, 40 % computing"
+    assert fig.layout.meta["title"] == "Ours computes 40 % of the time"
+    with pytest.raises(ValueError, match="seconds must be"):
+        figures.meeting_seconds({"ours": 0.0}, 0.1, "ours", link="a slow link")
