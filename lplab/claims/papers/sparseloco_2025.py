@@ -47,7 +47,8 @@ claim = ClaimBuilder(
     budget_seconds=900,
     budget=LONG,
     limits="A hundred thousand parameters and 20 meetings. Chunks of this net are smaller than 4,096 where its "
-    "matrices are, and vectors go whole.",
+    "matrices are, and vectors go whole: its messages are 79 times shorter than in float32. Nesterov's rate and "
+    "momentum are DiLoCo's, not tuned for sparse messages.",
 )
 
 
@@ -87,7 +88,7 @@ def better_than_diloco(results: Results) -> CheckResult:
     return paired_result(f"DiLoCo minus SparseLoCo: {paired_text(gap)} bits.", above(gap))
 
 
-@claim.criterion("Memory in the place of the momentum")
+@claim.criterion("With memory, an outer momentum saves nothing")
 def memory_replaces_momentum(results: Results) -> CheckResult:
     """With memory, an outer momentum on top saves nothing: the plain mean is surely at most 0.027 bits behind it."""
     gap = _loss(results, "sparse") - _loss(results, "sparse, nesterov")
@@ -153,8 +154,8 @@ claim.found(messages_are_short, holds="messages are 146 times shorter", fails="m
 claim.found(better_than_diloco, holds="better than DiLoCo", fails="not better than DiLoCo")
 claim.found(
     memory_replaces_momentum,
-    holds="memory takes the place of the momentum",
-    fails="memory does not take the place of the momentum",
+    holds="with memory, an outer momentum saves nothing",
+    fails="with memory, an outer momentum still saves something",
 )
 
 SPARSELOCO_2025 = claim.build()

@@ -42,7 +42,7 @@ claim = ClaimBuilder(
     "exact sum, divided by the length of the sum.",
     points=tuple({"learners": learners} for learners in LEARNERS),
     seeds=SEEDS,
-    budget_seconds=100,
+    budget_seconds=30,
     limits="Errors of one sum at one moment of a small network: no training is run. Bytes are counted, no time is "
     "measured.",
 )
