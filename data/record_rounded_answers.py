@@ -21,7 +21,7 @@ from lplab.datasets import characters
 from lplab.models import KeyValueCache, RoundedCache, bits_a_token, smollm2
 from lplab.models.chat import answer
 from lplab.quantizers import Kivi
-from lplab.recordings.rounded_answers import CACHES, CALIBRATION_TOKENS, NOTHING, QUESTION, RECIPES, TOKENS
+from lplab.recordings.rounded_answers import CACHES, NOTHING, QUESTION, RECIPES, TOKENS, calibration_tokens
 from lplab.training import bits_report, quantize_for_inference
 
 FILE = Path(__file__).parent / "language_model" / "rounded_answers.json"
@@ -39,7 +39,7 @@ def record(model: Any, tokenizer: Any, recipe: str) -> dict[str, Any]:
     """What the file has of one recipe."""
     text = characters()
     test = passages(tokenizer, text[len(text) // 2 :], PASSAGES, LENGTH)
-    calibration = passages(tokenizer, text, CALIBRATION_TOKENS // CALIBRATION_LENGTH, CALIBRATION_LENGTH)
+    calibration = passages(tokenizer, text, calibration_tokens(recipe) // CALIBRATION_LENGTH, CALIBRATION_LENGTH)
 
     def new_cache(exact_new: bool) -> KeyValueCache | None:
         if recipe in CACHES:

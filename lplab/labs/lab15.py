@@ -16,7 +16,7 @@ from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
 from lplab.number_text import percent
 from lplab.quantizers import STORED_WEIGHTS, WeightGrid
 from lplab.recordings.language_model import language_model_recording
-from lplab.recordings.rounded_answers import CALIBRATION_TOKENS, NOTHING, QUESTION, rounded_answers
+from lplab.recordings.rounded_answers import GPTQ_TOKENS, NOTHING, QUESTION, calibration_tokens, rounded_answers
 from lplab.widgets.explorers import few_bits_explorer as few
 from lplab.widgets.explorers.few_bits_explorer import CACHE, WEIGHTS, FewBitsState
 from lplab.widgets.missing import can_be_imported, missing_line
@@ -59,7 +59,7 @@ def _column_by_column(state: FewBitsState) -> str:
     errors = [few.rounded(each).error for each in (state, nearest)]
     return (
         f"With GPTQ, the layer's output is off by {percent(errors[0])}, which is {percent(errors[0] / errors[1])} of the {percent(errors[1])} to nearest. The loss of the whole model "
-        f"rises by {few.cost(state):.2f} bits a token, and to nearest by {few.cost(nearest):.2f}. The recording calibrates with {CALIBRATION_TOKENS:,} tokens, fewer than the 1,536 inputs of the widest layers. GPTQ's authors take 262,144. At 2 bits the loss is {few.recorded(two).loss:.1f} bits, and to nearest {few.recorded(two.changed(method='rtn')).loss:.1f}, so the model writes no English."
+        f"rises by {few.cost(state):.2f} bits a token, and to nearest by {few.cost(nearest):.2f}. The recording calibrates with {GPTQ_TOKENS:,} tokens, and GPTQ's authors with 262,144. At 2 bits the loss is {few.recorded(two).loss:.1f} bits, and to nearest {few.recorded(two.changed(method='rtn')).loss:.1f}, so the model writes no English."
     )
 
 
@@ -268,7 +268,7 @@ def write(recipe: str, question: str = QUESTION, cache: Any = None) -> Text | No
     model, tokenizer = smollm2()
     if recipe != NOTHING:
         print("Rounding 210 matrices …", flush=True)
-        ids = torch_tokens(tokenizer, characters(), CALIBRATION_TOKENS)
+        ids = torch_tokens(tokenizer, characters(), calibration_tokens(recipe))
         model = quantize_for_inference(model, recipe, calibration=ids)
         print(str(bits_report(model)).splitlines()[0], flush=True)
     said = ""

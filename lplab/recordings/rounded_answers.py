@@ -16,8 +16,9 @@ QUESTION = "What is the capital of France, and what can you see there?"
 """What the model is asked, in the template of chats that it was trained with."""
 TOKENS = 40
 """The most tokens of an answer."""
-CALIBRATION_TOKENS = 1_024
-"""From the first half of the novel, for methods that look at data; the widest layers have 1,536 inputs."""
+CALIBRATION_TOKENS, GPTQ_TOKENS = 1_024, 4_096
+"""From the first half of the novel, for methods that look at data. GPTQ needs more than the widest layers have inputs,
+which is 1,536: with fewer, it takes inputs for related that are not."""
 NOTHING = "w16a16"
 """The recipe that rounds nothing."""
 WEIGHT_BITS, CACHE_BITS, INPUT_BITS = (3, 2), (4, 2), (8, 4)
@@ -36,6 +37,15 @@ def weights_recipe(bits: int, group: str, rounding: str) -> str:
     'w3a16_gptq:group=32'
     """
     return f"w{bits}a16_{rounding}:group={group}"
+
+
+def calibration_tokens(recipe: str) -> int:
+    """How many tokens a recipe is calibrated with.
+
+    >>> calibration_tokens("w3a16_gptq:group=32")
+    4096
+    """
+    return GPTQ_TOKENS if "_gptq" in recipe else CALIBRATION_TOKENS
 
 
 def inputs_recipe(bits: int, repair: str, per: str) -> str:

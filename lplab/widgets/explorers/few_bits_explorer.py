@@ -25,6 +25,7 @@ from lplab.recordings.rounded_answers import (
     WEIGHT_BITS,
     RoundedAnswer,
     cache_recipe,
+    calibration_tokens,
     inputs_recipe,
     rounded_answers,
     weights_recipe,
@@ -110,8 +111,8 @@ class FewBitsState(ExplorerState):
     def code(self) -> str:
         """Python that rounds the whole model, writes with it, and gives its loss on the novel; it needs the model."""
         lines = ["model, tokenizer = smollm2()", "text = characters()"]
-        take = "torch.tensor(tokenizer.encode(text[{}]).ids[:1024]).view(8, 128)"
-        test = take.format("len(text) // 2 :][:9000")
+        take = "torch.tensor(tokenizer.encode(text[{}]).ids[:{}]).view(-1, 128)"
+        test = take.format("len(text) // 2 :][:9000", 1024)
         if self.part == CACHE:
             rule = f"Kivi({self.bits}, {GROUP}, 0, keys={self.keys!r}, values={self.values!r})"
             lines += [
@@ -122,8 +123,9 @@ class FewBitsState(ExplorerState):
                 "print(bits_a_token(model, test, RoundedCache(rule, exact_new=False)))",
             ]
         else:
+            count = calibration_tokens(self.recipe)
             lines += [
-                f"calibration = {take.format(':9000')}",
+                f"calibration = {take.format(f':{9 * count}', count)}",
                 f'model = quantize_for_inference(model, "{self.recipe}", calibration=calibration)',
                 f"*_, said = answer(model, tokenizer, {QUESTION!r})",
                 "print(said)",

@@ -126,4 +126,5 @@ def test_text_and_loss_are_those_of_the_recording(state):
 def test_copied_code_names_a_recipe_that_the_library_takes():
     for state in (FewBitsState(), FewBitsState().changed(part=WEIGHTS)):
         assert FewBits.from_name(state.recipe).name in state.code
+    assert "ids[:4096]" in FewBitsState().changed(part=WEIGHTS, method="gptq").code
     assert "Kivi(2, 32, 0, keys='channel', values='token')" in FewBitsState().changed(part=CACHE).code
