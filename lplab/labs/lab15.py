@@ -181,7 +181,7 @@ def _first_words(text: str, letters: int = 60) -> str:
 def two_bit_grids() -> figures.DataTable:
     """Four weights on the levels that published methods have at 2 bits, the largest magnitude at 1."""
     rows = {
-        "three whole numbers": ("symmetric", "rounding to nearest, with the sign alone"),
+        "−1 to 1": ("symmetric", "whole numbers with a sign"),
         "−2 to 1": ("full_range", "LSQ (lab 04), llama.cpp"),
         "without zero": ("no_zero", "SAWB (2018, lab 04), ParetoQ (2025)"),
         "ternary": ("ternary", "ParetoQ, BitNet b1.58 (2024)"),
