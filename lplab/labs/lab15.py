@@ -40,8 +40,8 @@ def guided_explorer() -> GuidedExplorer:
 def _a_scale_for_each_token(state: FewBitsState) -> str:
     zeroed, before = few.rounded(state).zeroed, few.rounded(state.changed(per="tensor")).zeroed
     return (
-        f"With a scale for each token, {percent(zeroed)} of this input become zero, and no longer {percent(before)}. The huge number sets the scale of its own token "
-        f"alone. The loss rises by {few.cost(state):.2f} bits a token, and no longer by {few.cost(state.changed(per='tensor')):.2f}."
+        f"With a scale for each token, {percent(zeroed)} of this input become zero, instead of {percent(before)}. The huge number sets the scale of its own token "
+        f"alone. The loss rises by {few.cost(state):.2f} bits a token, instead of {few.cost(state.changed(per='tensor')):.2f}."
     )
 
 
