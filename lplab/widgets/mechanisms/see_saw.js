@@ -35,7 +35,7 @@ export default mechanism({
     svg.append(beams[0]); // on top
     const pivot = [(left + right) / 2, y(Math.sqrt(data.product))];
     add(svg, "path", { class: "green-fill", d: `M${pivot[0]},${pivot[1] + 2}l9,16h-18z` });
-    add(svg, "text", { class: "lp-small lp-halo lp-middle", x: pivot[0], y: pivot[1] + 31 }, `product ${short(data.product, 3)}`);
+    add(svg, "text", { class: "lp-small lp-middle", x: pivot[0], y: TOP - 8 }, `product ${short(data.product, 3)}`); // no beam comes there
     const values = add(svg, "text", { class: "lp-strong lp-halo", x: right + 10 });
     const x = scale([0, 1], [SIDE, width - 14]);
     const most = 1.1 * Math.max(...data.errors);
