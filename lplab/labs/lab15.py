@@ -63,19 +63,20 @@ def _which_repair_is_true(state: FewBitsState) -> bool:
 
 
 def _column_by_column(state: FewBitsState) -> str:
-    nearest, two = state.changed(method="rtn"), state.changed(bits=2)
+    nearest, two, rows = state.changed(method="rtn"), state.changed(bits=2), state.changed(group="row")
     errors = [few.rounded(each).error for each in (state, nearest)]
     return (
         f"With GPTQ, the layer's output is off by {percent(errors[0])}, which is {percent(errors[0] / errors[1])} of the {percent(errors[1])} to nearest. The loss of the whole model "
-        f"rises by {few.cost(state):.2f} bits a token, and to nearest by {few.cost(nearest):.2f}. The recording calibrates with {GPTQ_TOKENS:,} tokens, and GPTQ's authors with 262,144. At 2 bits the loss is {few.recorded(two).loss:.1f} bits, and to nearest {few.recorded(two.changed(method='rtn')).loss:.1f}, so the model writes no English."
+        f"rises by {few.cost(state):.2f} bits a token, and to nearest by {few.cost(nearest):.2f}. With a scale for a whole row it rises by {few.cost(rows):.2f}, and to nearest by {few.cost(rows.changed(method='rtn')):.2f}. The recording calibrates with {GPTQ_TOKENS:,} tokens, and GPTQ's authors with 262,144. At 2 bits the loss is {few.recorded(two).loss:.1f} bits, and to nearest {few.recorded(two.changed(method='rtn')).loss:.1f}, so the model writes no English."
     )
 
 
 def _column_by_column_is_true(state: FewBitsState) -> bool:
-    nearest, two = state.changed(method="rtn"), state.changed(bits=2)
-    halved = few.rounded(state).error < 0.5 * few.rounded(nearest).error
+    two, rows = state.changed(bits=2), state.changed(group="row")
+    halved = few.rounded(state).error < 0.5 * few.rounded(state.changed(method="rtn")).error
     lost = min(few.recorded(each).loss for each in (two, two.changed(method="rtn"))) > 12
-    return halved and few.cost(state) < few.cost(nearest) and lost
+    gains = [few.cost(each) < 0.75 * few.cost(each.changed(method="rtn")) for each in (state, rows)]
+    return halved and all(gains) and lost
 
 
 def _which_axes(state: FewBitsState) -> str:
