@@ -245,7 +245,7 @@ def writing_speed() -> figures.DataTable:
 # ---- the model itself ------------------------------------------------------------------------------------------------
 
 
-def write(recipe: str, question: str = QUESTION, cache: Any = None) -> Text | None:
+def write(recipe: str, question: str = QUESTION, cache: Any = None) -> None:
     """Let SmolLM2 answer with a recipe of your own; where the model or a package is missing, a line says so.
 
     Args:
@@ -258,7 +258,8 @@ def write(recipe: str, question: str = QUESTION, cache: Any = None) -> Text | No
     """
     for package in ("torch", "gguf", "tokenizers"):
         if not can_be_imported(package):
-            return Text(missing_line(package, ". Install 'lplab[llm]'"))
+            print(missing_line(package, ". Install 'lplab[llm]'"))
+            return
     from lplab.datasets import characters, smollm2_file
     from lplab.models import RoundedCache, smollm2
     from lplab.models.chat import answer
@@ -267,7 +268,8 @@ def write(recipe: str, question: str = QUESTION, cache: Any = None) -> Text | No
     try:
         smollm2_file()
     except FileNotFoundError as missing:
-        return Text(str(missing))
+        print(missing)
+        return
     print("Reading the model …", flush=True)
     model, tokenizer = smollm2()
     if recipe != NOTHING:
@@ -280,7 +282,6 @@ def write(recipe: str, question: str = QUESTION, cache: Any = None) -> Text | No
         print(text.removeprefix(said), end="", flush=True)
         said = text
     print()
-    return None
 
 
 def torch_tokens(tokenizer: Any, text: str, count: int, length: int = 128) -> Any:
