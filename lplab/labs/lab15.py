@@ -67,7 +67,7 @@ def _column_by_column(state: FewBitsState) -> str:
     errors = [few.rounded(each).error for each in (state, nearest)]
     return (
         f"With GPTQ, the layer's output is off by {percent(errors[0])}, which is {percent(errors[0] / errors[1])} of the {percent(errors[1])} to nearest. The loss of the whole model "
-        f"rises by {few.cost(state):.2f} bits a token, and to nearest by {few.cost(nearest):.2f}. With a scale for a whole row it rises by {few.cost(rows):.2f}, and to nearest by {few.cost(rows.changed(method='rtn')):.2f}. The recording calibrates with {GPTQ_TOKENS:,} tokens, and GPTQ's authors with 262,144. At 2 bits the loss is {few.recorded(two).loss:.1f} bits, and to nearest {few.recorded(two.changed(method='rtn')).loss:.1f}, so the model writes no English."
+        f"rises by {few.cost(state):.2f} bits a token, and to nearest by {few.cost(nearest):.2f}. With a scale for a whole row it rises by {few.cost(rows):.2f}, and to nearest by {few.cost(rows.changed(method='rtn')):.2f}. The recording calibrates with {GPTQ_TOKENS:,} tokens, and GPTQ's authors with 262,144. At 2 bits the loss is {few.recorded(two).loss:.1f} bits, and to nearest {few.recorded(two.changed(method='rtn')).loss:.1f}. A model that knows nothing loses {np.log2(VOCABULARY):.1f}, so no English is left."
     )
 
 
@@ -172,7 +172,7 @@ def what_you_saw() -> figures.DataTable:
             "bits a token": [answer.loss for answer in answers],
             "it writes": [_first_words(answer.text) for answer in answers],
         },
-        caption=f"What the model loses, and how it answers. {QUESTION}",
+        caption=f"What the model loses, and how it answers. The three rows with 4 bits are new. {QUESTION}",
         formats={"bits a token": ".2f"},
     )
 
@@ -186,7 +186,7 @@ def two_bit_grids() -> figures.DataTable:
     """Four weights on the levels that published methods have at 2 bits, the largest magnitude at 1."""
     rows = {
         "−1 to 1": ("symmetric", "whole numbers with a sign"),
-        "−2 to 1, mirrored": ("full_range", "LSQ (lab 04), llama.cpp"),
+        "−2 to 1, mirrored": ("full_range", "llama.cpp; LSQ (lab 04) does not mirror"),
         "without zero": ("no_zero", "SAWB (2018, lab 04), ParetoQ (2025)"),
         "ternary": ("ternary", "ParetoQ, BitNet b1.58 (2024)"),
     }
@@ -246,7 +246,7 @@ def writing_speed() -> figures.DataTable:
 # ---- the model itself ------------------------------------------------------------------------------------------------
 
 
-def write(recipe: str, question: str = QUESTION, cache: Any = None) -> Text | None:
+def write(recipe: str, question: str = QUESTION, cache: Any = None) -> None:
     """Let SmolLM2 answer with a recipe of your own; where the model or a package is missing, a line says so.
 
     Args:
@@ -259,7 +259,8 @@ def write(recipe: str, question: str = QUESTION, cache: Any = None) -> Text | No
     """
     for package in ("torch", "gguf", "tokenizers"):
         if not can_be_imported(package):
-            return Text(missing_line(package, ". Install 'lplab[llm]'"))
+            print(missing_line(package, ". Install 'lplab[llm]'"))
+            return
     from lplab.datasets import characters, smollm2_file
     from lplab.models import RoundedCache, smollm2
     from lplab.models.chat import answer
@@ -268,7 +269,8 @@ def write(recipe: str, question: str = QUESTION, cache: Any = None) -> Text | No
     try:
         smollm2_file()
     except FileNotFoundError as missing:
-        return Text(str(missing))
+        print(missing)
+        return
     print("Reading the model …", flush=True)
     model, tokenizer = smollm2()
     if recipe != NOTHING:
@@ -281,7 +283,6 @@ def write(recipe: str, question: str = QUESTION, cache: Any = None) -> Text | No
         print(text.removeprefix(said), end="", flush=True)
         said = text
     print()
-    return None
 
 
 def torch_tokens(tokenizer: Any, text: str, count: int, length: int = 128) -> Any:
