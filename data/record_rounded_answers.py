@@ -1,7 +1,7 @@
 """Record what SmolLM2 writes and loses with each recipe that lab 15 offers.
 
     lplab fetch smollm2
-    python data/record_rounded_answers.py           (needs 'lplab[llm]'; half an hour on one core)
+    python data/record_rounded_answers.py           (needs 'lplab[llm]'; a quarter of an hour on one core)
 
 writes data/language_model/rounded_answers.json after each recipe. Recipes that the file has are left as they are, so a
 run that was cut off goes on. A word as argument takes the recipes with that word in their name alone.
