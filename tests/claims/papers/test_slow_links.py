@@ -100,11 +100,11 @@ def test_arms_differ_where_they_should(short):
 
 def test_an_arm_is_trained_once_and_measured_by_each_claim(short, monkeypatch):
     before = trained("nesterov", 0)
-    monkeypatch.setattr(local_trainings, "_train", lambda arm, seed: pytest.fail("trained again"))
+    monkeypatch.setattr(local_trainings, "train", lambda arm, seed: pytest.fail("trained again"))
     for claim in (DILOCO_2023, STREAMING_DILOCO_2025, SPARSELOCO_2025):
         assert claim.measure({"arm": "nesterov"}, 0) == before
     monkeypatch.setattr(local_trainings, "RATE", 1e-3)
-    monkeypatch.setattr(local_trainings, "_train", lambda arm, seed: {"loss": 1.0})
+    monkeypatch.setattr(local_trainings, "train", lambda arm, seed: {"loss": 1.0})
     assert trained("nesterov", 0) == {"loss": 1.0}, "another learning rate is another training"
     assert json.dumps(before)
 
