@@ -76,7 +76,7 @@ def cases() -> list[Args]:
 
 
 def many() -> list[Args]:
-    """As many elements as a chunk has."""
+    """Messages about one element of 64, out of 4,096."""
     return [(*messages(30 + seed, learners, 64, 4096), 4096) for seed, learners in enumerate((2, 8, 20))]
 
 
