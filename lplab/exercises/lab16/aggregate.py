@@ -19,7 +19,7 @@ from lplab.exercises.student_figures import as_array, read_results, student_figu
 
 
 def two_means(positions, values, n):
-    """The mean of each of n elements over the learners that sent it, and over all learners; row i is learner i's message."""
+    """Mean of each of n elements over those who sent it, and over all learners; row i is learner i's message."""
     total, senders = np.zeros(n), np.zeros(n)
     for i, where in enumerate(positions):
         total[where] += values[i]
