@@ -21,12 +21,12 @@ from lplab.datasets import characters
 from lplab.models import KeyValueCache, RoundedCache, bits_a_token, smollm2
 from lplab.models.chat import answer
 from lplab.quantizers import Kivi
-from lplab.recordings.rounded_answers import CACHES, NOTHING, QUESTION, RECIPES, TOKENS
+from lplab.recordings.rounded_answers import CACHES, CALIBRATION_TOKENS, NOTHING, QUESTION, RECIPES, TOKENS
 from lplab.training import bits_report, quantize_for_inference
 
 FILE = Path(__file__).parent / "language_model" / "rounded_answers.json"
 PASSAGES, LENGTH = 8, 129  # of the second half of the novel; each predicts 128 tokens
-CALIBRATION, CALIBRATION_LENGTH = 8, 128  # of the first half
+CALIBRATION_LENGTH = 128  # of a passage of the first half
 
 
 def passages(tokenizer: Any, text: str, count: int, length: int) -> torch.Tensor:
@@ -39,7 +39,7 @@ def record(model: Any, tokenizer: Any, recipe: str) -> dict[str, Any]:
     """What the file has of one recipe."""
     text = characters()
     test = passages(tokenizer, text[len(text) // 2 :], PASSAGES, LENGTH)
-    calibration = passages(tokenizer, text, CALIBRATION, CALIBRATION_LENGTH)
+    calibration = passages(tokenizer, text, CALIBRATION_TOKENS // CALIBRATION_LENGTH, CALIBRATION_LENGTH)
 
     def new_cache(exact_new: bool) -> KeyValueCache | None:
         if recipe in CACHES:

@@ -3,9 +3,11 @@
 import json
 import os
 import re
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 PROJECT = Path(__file__).parents[1]
 
@@ -31,6 +33,20 @@ def test_constraints_name_no_build_and_no_host():
     text = (PROJECT / "constraints.txt").read_text("utf-8")
     assert "+" not in text and "://" not in text
     assert pins("constraints.txt").keys() >= {"numpy", "torch", "pytest", "ruff", "mypy"}
+
+
+def test_each_version_runs_on_the_oldest_python_that_is_promised():
+    """On 3.11.0: a system's Python, such as Debian 12's 3.11.2, is often the first one of its series."""
+    needs = {}
+    for name, version in pins("constraints.txt").items():
+        try:
+            found = metadata(name)
+        except PackageNotFoundError:
+            continue
+        if found["Version"].split("+")[0] == version:
+            needs[f"{name}=={version}"] = SpecifierSet(found.get("Requires-Python", ""))
+    assert len(needs) > 50
+    assert [name for name, python in needs.items() if "3.11.0" not in python] == []
 
 
 def test_binder_takes_the_cpu_build_of_torch():

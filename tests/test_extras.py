@@ -49,6 +49,9 @@ joblib.Parallel.__call__ = lambda *_: None  # a minute of compiling
 main(["compile"])
 """
 SIMULATE = "simulate resnet50 --chip v100 --recipe fp16_mixed --devices 64 --link ethernet_10g --compressor scalecom"
+TIMELINE = "simulate gpt --devices 256 --per-node 8 --inner-link nvlink4 --sharded --html step.html"
+SWEEP = "simulate resnet50 --sweep devices=1:1024:11 --sweep compressor=none,topk,scalecom --csv"
+FOR_COLAB = "release --lab 00 --for colab --site https://example.org/lplab --package lplab --out colab"
 TRAIN = "train --model mlp --learners 4 --compressor scalecom:chunk=50 --steps 1"
 COMMANDS = {  # what a page tells to install, and what it tells to do then
     "README, numpy": ("", ["-c", blocks("README.md")[0]]),
@@ -70,6 +73,12 @@ COMMANDS = {  # what a page tells to install, and what it tells to do then
     "own_network, a language model": ("llm", ["-c", "import gguf, tokenizers, pooch, lplab.models, lplab.cli.fetch"]),
     "learners": ("torch", ["-c", imports(*blocks("docs/learners.md"))]),
     "compress_training": ("torch", ["-c", imports(*blocks("docs/compress_training.md"))]),
+    "clusters": ("lab", ["-c", "\n".join(blocks("docs/clusters.md"))]),
+    "clusters, a timeline": ("lab", [*LPLAB, *TIMELINE.split()]),
+    "clusters, a sweep": ("lab", [*LPLAB, *SWEEP.split()]),
+    "front_ends, release": ("lab", [*LPLAB, *FOR_COLAB.split()]),
+    "teaching, autograder": ("course", [*LPLAB, "autograder", "--lab", "01", "--out", "autograder.zip"]),
+    "measure_claims, cards": ("lab", [*LPLAB, "claims", "table", "--html", "-o", "claims.html"]),
     "clusters, energy": ("energy", ["-c", "import codecarbon"]),
     "measure_claims, a cluster": ("cluster,lab", ["-c", "import distributed, lplab.claims.framework.dask_cluster"]),
     "outside_models": ("torch,outside", ["-c", imports(*blocks("docs/outside_models.md"))]),

@@ -154,6 +154,16 @@ def test_buttons_and_questions_lead_to_frames_that_show_what_python_shows(record
         assert stored_at(recorded, data, frame) == shown_at(recorded, new)
 
 
+def test_a_guided_question_has_a_field_and_its_answer_is_folded(recording):
+    page, _, questions, _ = recording
+    sections = re.findall(r"<section class='lp-question'.*?</section>", page, re.DOTALL)
+    assert len(sections) == len(questions)
+    for section, question in zip(sections, questions, strict=True):
+        before, _, answer = section.partition("<details class='lp-answer'>")
+        choices = len(question.guess) if isinstance(question.guess, tuple) else bool(question.guess)
+        assert before.count("name='guess'") == choices and "Show the answer" in answer
+
+
 def test_a_recorded_move_shows_what_the_same_move_shows_in_python(recorded, recording):
     page, explorer, _, data = recording
     first = int(re.findall(r"lp-presets.*?data-frame='(\d+)'", page)[0])

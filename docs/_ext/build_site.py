@@ -63,6 +63,7 @@ HEAD_ONLY = re.compile(
 )  # of a notebook, said otherwise on a page
 MECHANISM = re.compile(r"widgets\.mechanism\(\"(\w+)\"\)")
 CHECK = re.compile(r"^check\(\"([\d.]+)\", (\w+)\)", re.MULTILINE)
+FOLD = "<details>\n<summary>{}</summary>\n\n{}\n\n</details>\n\n"
 OURS = "Drawn with our solution. In the lab it is drawn with yours."
 RECORDING = re.compile(r"<div class='lp-recorded'>(.*?)<script type='application/gzip'>(.*?)</script></div>", re.DOTALL)
 SETUP = "import sys; sys.path.insert(0, {!r}); import recorded; recorded.install()"
@@ -372,14 +373,19 @@ def folded_claims(text: str) -> str:
     head, counts, rest = re.split(r"^(Of \d+ claims: .*)$", text, maxsplit=1, flags=re.MULTILINE)
     title, _, words = head.partition("\n\n")
     table, sections = rest.split("## The claims one by one", 1)
-    fold = "<details>\n<summary>{}</summary>\n\n{}\n\n</details>\n\n"
 
     def one(found: re.Match[str]) -> str:
-        return f"{found[1]}{fold.format(found[2].strip('*'), found[3].strip())}"
+        return found[1] + FOLD.format(found[2].strip("*"), found[3].strip())
 
     folded = re.sub(r"(^### .+?\n\n)(\*\*.+?\*\*)\n\n(.*?)(?=^<a id|\Z)", one, sections, flags=re.DOTALL | re.MULTILINE)
-    how = fold.format("How to read this page", words.strip())
+    how = FOLD.format("How to read this page", words.strip())
     return f"{title}\n\n{counts}\n\n{how}{table}## The claims one by one{folded}"
+
+
+def folded_exercises(text: str) -> str:
+    """The page of the exercises with each one's examples and known mistakes folded behind a line."""
+    checked = re.compile(r"^Named examples:\n.*?(?=^## |\Z)", re.DOTALL | re.MULTILINE)
+    return checked.sub(lambda found: FOLD.format("What is checked, and the known mistakes", found[0].strip()), text)
 
 
 def citation() -> str:
@@ -448,7 +454,7 @@ def stage(source: Path, static: Path, books: dict[Path, dict[str, Any]], exercis
         shutil.copy(path, source / path.relative_to(ROOT))
     for path in (*DOCS.glob("*.webp"), *DOCS.glob("*.png")):  # of the README
         shutil.copy(path, static)
-    write(source / "docs/exercises.md", exercises)
+    write(source / "docs/exercises.md", folded_exercises(exercises))
     for name in PACKAGES:
         write(source / f"api/{name}.md", reference(name))
     for name, (title, sentence, pages) in SECTIONS.items():

@@ -7,6 +7,7 @@ each of its presets and the position of each guided question, and what it shows 
 
 import html
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import ipywidgets
@@ -83,22 +84,26 @@ def question_key(question: str) -> str:
 def guess(asked: Prediction) -> str:
     """A question with a field for a guess, which the browser keeps, and the answer folded behind it."""
     key = html.escape(question_key(asked.question), quote=True)
-    if asked.choices:
-        choice = "<label><input type='radio' name='guess' value=\"{0}\" required> {1}</label>"
-        field = "".join(choice.format(html.escape(each, quote=True), html.escape(each)) for each in asked.choices)
-    else:
-        field = (
-            f"<label><input type='text' inputmode='decimal' name='guess' required> {html.escape(asked.unit)}</label>"
-        )
     truth = asked._truth()
     answer = truth if isinstance(truth, str) else f"{short_number(truth)} {asked.unit}".strip()
     said = f"It is: {html.escape(answer)}. {html.escape(asked.because)}".strip()
     return (
         f"<div class='lp-ask' data-question=\"{key}\"><p><b>{html.escape(asked.question)}</b></p>"
-        f"<form class='lp-guess'>{field}<button>Keep my guess</button></form>"
+        f"{guess_form(asked.choices or asked.unit)}"
         f"<details class='lp-answer'><summary>The answer</summary>"
         f"<p><span class='lp-said'></span>{said}</p></details></div>"
     )
+
+
+def guess_form(wanted: str | Sequence[str]) -> str:
+    """The fields of a guess: one of several answers, or a number with this unit."""
+    if isinstance(wanted, str):
+        box = "<input type='text' inputmode='decimal' name='guess' placeholder='your guess' required>"
+        field = f"<label>{box} {html.escape(wanted)}</label>"
+    else:
+        choice = "<label><input type='radio' name='guess' value=\"{0}\" required> {1}</label>"
+        field = "".join(choice.format(html.escape(each, quote=True), html.escape(each)) for each in wanted)
+    return f"<form class='lp-guess'>{field}<button>Keep my guess</button></form>"
 
 
 def has_run(run: LiveRun) -> bool:
@@ -244,10 +249,13 @@ def recorded(explorer: Explorer, questions: Any) -> str:
     )
     data = json.dumps({"leaves": first}, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
     steps = "".join(
-        f"<section class='lp-question' {needed(explorer, question, numbered)}>"
+        f"<section class='lp-question' data-question=\"{html.escape(question_key(question.text), quote=True)}\" "
+        f"{needed(explorer, question, numbered)}>"
         f"<p><b>Question {k} of {len(questions)}.</b> {emphasized(question.text)}</p>"
+        f"{guess_form(question.guess) if question.guess else ''}"
         f"<button type='button' data-frame='{number}'>Set the controls</button>"
-        f"<details><summary>Show the answer</summary><p>{emphasized(question.answer(position))}</p></details></section>"
+        f"<details class='lp-answer'><summary>Show the answer</summary>"
+        f"<p><span class='lp-said'></span>{emphasized(question.answer(position))}</p></details></section>"
         for k, (question, position, number) in enumerate(
             zip(questions, asked, numbers[len(positions) :], strict=True), 1
         )

@@ -197,7 +197,7 @@ function questionByQuestion(el) {
   const go = (number, focus) => {
     questions.forEach((question, k) => (question.hidden = k !== number));
     questions[number].fold?.();
-    if (focus) questions[number].querySelector("button").focus();
+    if (focus) questions[number].querySelector(":scope > button").focus();
   };
   questions.forEach((question, k) => {
     const step = (label, to) => {
@@ -208,7 +208,7 @@ function questionByQuestion(el) {
       button.addEventListener("click", () => go(to, true));
       return button;
     };
-    question.querySelector("button").before(step("Previous", k - 1), step("Next", k + 1));
+    question.querySelector(":scope > button").before(step("Previous", k - 1), step("Next", k + 1));
   });
   if (questions.length) go(0, false);
 }
@@ -315,7 +315,7 @@ for (const el of document.querySelectorAll(".lp-fig")) {
 }
 
 // A guess is kept in this browser. It opens the answer, and the tables that wait for it.
-for (const ask of document.querySelectorAll(".lp-ask")) {
+for (const ask of document.querySelectorAll(":is(.lp-ask, .lp-question):has(form)")) {
   const { question } = ask.dataset;
   const form = ask.querySelector("form");
   const place = `lplab-guess:${question}`;

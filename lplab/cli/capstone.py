@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lplab.cli.command import BadInputError, add_command, bad_values
-from lplab.cli.course import needed_packages
+from lplab.cli.grade import needed_packages
 
 if TYPE_CHECKING:
     from lplab.exercises.capstone.scoring import Score

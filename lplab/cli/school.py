@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lplab.cli.command import add_command, bad_values, check_output, once
-from lplab.cli.course import needed_packages
+from lplab.cli.grade import needed_packages
 
 
 def add_autograder(commands: Any) -> None:

@@ -13,6 +13,8 @@ from lplab.compression import arrays as operations
 class LayerState:
     """Arrays, or tensors of one device, by name that belong to one layer of one learner.
 
+    The residual of error feedback, the memory of what was not sent, is one of them.
+
     A step proposes new arrays; nothing changes until :meth:`commit`. If the gradient of any learner is not finite, all
     learners :meth:`rollback`, as if the step had not been made. An array from ``state[name]`` may be overwritten in the
     step after the next (see :meth:`blank`). :meth:`arrays` and :meth:`load` copy; they have numpy arrays in any case.

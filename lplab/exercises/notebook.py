@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -160,7 +161,7 @@ def predict(question_id: str) -> Any:
         because=question.because,
         limits=question.limits,
         guess=progress.prediction(question_id),
-        skipped=progress.has_skipped(question_id, question.text),
+        skipped=_is_skipped(question),
     )
     _asked.setdefault(question_id, WeakSet()).add(widget)
     widget.observe(lambda _: _answered(question, widget.outcome), "is_revealed")
@@ -170,6 +171,9 @@ def predict(question_id: str) -> Any:
 
 def after_guess(question_id: str, content: Any) -> Any:
     """Veil what answers a prediction until its guess is locked or skipped; a veil stays lifted after a restart.
+
+    Where the environment has LPLAB_ANSWERS=show, no veil is down, and each prediction begins with its truth: for a page
+    that is printed, or made by nbconvert. Nothing of that is kept as progress.
 
     Text in Markdown cells cannot be veiled: what gives an answer away there belongs into the prediction's ``because``,
     or below a ``<details>`` element.
@@ -204,7 +208,12 @@ _veiled: dict[str, WeakSet[Any]] = {}  # what waits for each of them
 
 def _is_answered(question: Question) -> bool:
     """Whether a guess at this question is locked, or it was skipped."""
-    return progress.prediction(question.id) is not None or progress.has_skipped(question.id, question.text)
+    return progress.prediction(question.id) is not None or _is_skipped(question)
+
+
+def _is_skipped(question: Question) -> bool:
+    """Whether a question was skipped, or all answers are shown: LPLAB_ANSWERS=show, for a page without a kernel."""
+    return os.environ.get("LPLAB_ANSWERS") == "show" or progress.has_skipped(question.id, question.text)
 
 
 def _answered(question: Question, outcome: Any) -> None:

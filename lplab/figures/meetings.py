@@ -14,7 +14,7 @@ from lplab.figures.many_learners import bytes_word
 from lplab.hardware.units import duration
 
 Curve = tuple[Any, Any]  # steps and losses, of one length
-ROOM = 0.35  # decades beside the outermost dots of the plane, for their names
+ROOM = 0.3  # decades beside the outermost dots of the plane, for their names
 
 
 def meeting_losses(
@@ -211,7 +211,7 @@ def meeting_seconds(
         "a step",
         seconds,
         y,
-        traces.marker(np.where(here, "diamond", "circle"), np.where(here, 14, 10), style.BLUE),
+        traces.marker("circle", np.where(here, 14, 9), style.BLUE),
         "%{text}",
         text=np.array([f"{name}: {duration(each, 3)}" for name, each in rows.items()], dtype=str),
     )
@@ -232,7 +232,7 @@ def meeting_seconds(
         ),
         alt=f"Seconds of a step over {link}, of which {duration(alone, 3)} are computing: {told}.",
         title=title or f"{chosen[:1].upper()}{chosen[1:]} computes {_percent(share)} of the time",
-        subtitle=legend((style.GREEN, "┃", "computing alone"), entry(lines), entry(points, sign="●")),
+        subtitle=legend((style.GREEN, "┃", "computing alone"), entry(lines), entry(points)),
         height=height or 130 + 46 * len(rows),
         l=140,
         t=66,

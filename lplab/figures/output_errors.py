@@ -33,8 +33,9 @@ def output_errors(
     values = np.array(list(errors.values()), np.float64)
     if not (np.isfinite(values) & (values > 0)).all():
         raise ValueError(f"errors must be finite and above 0, got {dict(errors)}")
-    low, high = float(np.floor(np.log10(values.min()) - 0.1)), float(np.log10(values.max()) + 0.35)
-    y, texts = rows["tickvals"], np.array([f"  {percent(value)}" for value in values.tolist()], dtype=str)
+    low, top = float(np.floor(np.log10(values.min()) - 0.1)), float(np.log10(values.max()))
+    high = top + 0.6 * (top - low)  # room for a number beside its mark, on a phone, too
+    y, texts = rows["tickvals"], np.array([f"   {percent(value)}" for value in values.tolist()], dtype=str)
     here = np.array(list(errors)) == chosen
     lines = traces.line(
         "from the left",
@@ -51,6 +52,7 @@ def output_errors(
             "size": np.where(here, 14, 10),
             "color": np.where(here, style.VERMILION, style.BLUE),
             "opacity": 1,
+            "line": {"width": 0},
         },
         "%{text}",
         text=np.array([f"{name} {percent(value)}" for name, value in errors.items()], dtype=str),

@@ -27,6 +27,8 @@ class CodebookFormat(Format):
         beyond: for positive values: the number that would come after the largest one. What rounds to it becomes NaN,
             and so do larger numbers and infinity. None: they become the largest value.
 
+    NF4 (QLoRA) is such a format, too; the catalogue does not have it, so pass its 16 values.
+
     E8M0 of the catalogue, the scale of MX blocks, is such a format: 2^−127 … 2^127. So zero becomes 2^−127, and a tie
     such as 3 goes to the even code (2, code 128). PyTorch rounds ties up (to 4, as ``rounding="nearest_away"``) and
     makes NaN of what is beyond 2^127, as gfloat does: ``dataclasses.replace(get("e8m0"), beyond=2.0**128)``.

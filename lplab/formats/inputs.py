@@ -15,9 +15,8 @@ _HALVES = ("float16", "bfloat16")
 
 
 def is_torch(x: Any) -> bool:
-    """Whether x is a torch tensor; decided without importing torch."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(x, torch.Tensor)
+    """Whether x is a torch tensor; decided without importing torch, also while another thread is importing it."""
+    return isinstance(x, getattr(sys.modules.get("torch"), "Tensor", ()))
 
 
 def as_float_array(x: Any) -> np.ndarray:
@@ -42,8 +41,8 @@ def as_float_array(x: Any) -> np.ndarray:
     numbers = np.asarray(x, dtype=object)
     flat = numbers.ravel().tolist()
     kinds = set(map(type, flat))
-    torch = sys.modules.get("torch")
-    if torch is not None and any(issubclass(kind, torch.Tensor) for kind in kinds):
+    tensor = getattr(sys.modules.get("torch"), "Tensor", ())  # missing while another thread is importing torch
+    if any(issubclass(kind, tensor) for kind in kinds):
         flat = [number.item() if is_torch(number) else number for number in flat]
         kinds = set(map(type, flat))
     if kinds & {list, tuple, np.ndarray}:

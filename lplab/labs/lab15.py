@@ -16,7 +16,7 @@ from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
 from lplab.number_text import percent
 from lplab.quantizers import STORED_WEIGHTS, WeightGrid
 from lplab.recordings.language_model import language_model_recording
-from lplab.recordings.rounded_answers import NOTHING, QUESTION, rounded_answers
+from lplab.recordings.rounded_answers import CALIBRATION_TOKENS, NOTHING, QUESTION, rounded_answers
 from lplab.widgets.explorers import few_bits_explorer as few
 from lplab.widgets.explorers.few_bits_explorer import CACHE, WEIGHTS, FewBitsState
 from lplab.widgets.missing import can_be_imported, missing_line
@@ -58,9 +58,8 @@ def _column_by_column(state: FewBitsState) -> str:
     nearest, two = state.changed(method="rtn"), state.changed(bits=2)
     errors = [few.rounded(each).error for each in (state, nearest)]
     return (
-        f"With GPTQ, the layer's output is off by {percent(errors[0])}, which is {percent(errors[0] / errors[1])} of the {percent(errors[1])} to nearest. The whole model gains less. Its loss rises "
-        f"by {few.cost(state):.2f} bits a token, and to nearest by {few.cost(nearest):.2f}. Our calibration has 1,024 tokens, which are fewer than the 1,536 inputs of the widest layers. "
-        f"GPTQ's authors take 262,144. At 2 bits the loss is {few.recorded(two).loss:.1f} bits, and to nearest {few.recorded(two.changed(method='rtn')).loss:.1f}, so the model writes no English."
+        f"With GPTQ, the layer's output is off by {percent(errors[0])}, which is {percent(errors[0] / errors[1])} of the {percent(errors[1])} to nearest. The loss of the whole model "
+        f"rises by {few.cost(state):.2f} bits a token, and to nearest by {few.cost(nearest):.2f}. The recording calibrates with {CALIBRATION_TOKENS:,} tokens, fewer than the 1,536 inputs of the widest layers. GPTQ's authors take 262,144. At 2 bits the loss is {few.recorded(two).loss:.1f} bits, and to nearest {few.recorded(two.changed(method='rtn')).loss:.1f}, so the model writes no English."
     )
 
 
@@ -68,7 +67,7 @@ def _column_by_column_is_true(state: FewBitsState) -> bool:
     nearest, two = state.changed(method="rtn"), state.changed(bits=2)
     halved = few.rounded(state).error < 0.5 * few.rounded(nearest).error
     lost = min(few.recorded(each).loss for each in (two, two.changed(method="rtn"))) > 12
-    return halved and 0.5 * few.cost(nearest) < few.cost(state) < few.cost(nearest) and lost
+    return halved and few.cost(state) < few.cost(nearest) and lost
 
 
 def _which_axes(state: FewBitsState) -> str:
@@ -181,7 +180,7 @@ def _first_words(text: str, letters: int = 60) -> str:
 def two_bit_grids() -> figures.DataTable:
     """Four weights on the levels that published methods have at 2 bits, the largest magnitude at 1."""
     rows = {
-        "three whole numbers": ("symmetric", "rounding to nearest, with the sign alone"),
+        "−1 to 1": ("symmetric", "whole numbers with a sign"),
         "−2 to 1": ("full_range", "LSQ (lab 04), llama.cpp"),
         "without zero": ("no_zero", "SAWB (2018, lab 04), ParetoQ (2025)"),
         "ternary": ("ternary", "ParetoQ, BitNet b1.58 (2024)"),
@@ -269,7 +268,7 @@ def write(recipe: str, question: str = QUESTION, cache: Any = None) -> Text | No
     model, tokenizer = smollm2()
     if recipe != NOTHING:
         print("Rounding 210 matrices …", flush=True)
-        ids = torch_tokens(tokenizer, characters())
+        ids = torch_tokens(tokenizer, characters(), CALIBRATION_TOKENS)
         model = quantize_for_inference(model, recipe, calibration=ids)
         print(str(bits_report(model)).splitlines()[0], flush=True)
     said = ""
@@ -280,12 +279,11 @@ def write(recipe: str, question: str = QUESTION, cache: Any = None) -> Text | No
     return None
 
 
-def torch_tokens(tokenizer: Any, text: str, passages: int = 8, length: int = 128) -> Any:
-    """The first passages of a text as tokens, for calibration: int64 [passages, length]."""
+def torch_tokens(tokenizer: Any, text: str, count: int, length: int = 128) -> Any:
+    """The first tokens of a text in passages, for calibration: int64 [count / length, length]."""
     import torch
 
-    count = passages * length
-    return torch.tensor(tokenizer.encode(text[: 12 * count]).ids[:count]).view(passages, length)
+    return torch.tensor(tokenizer.encode(text[: 12 * count]).ids[:count]).view(-1, length)
 
 
 # ---- what the tests compare ------------------------------------------------------------------------------------------

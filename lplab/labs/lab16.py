@@ -182,7 +182,7 @@ def _seldom(state: MeetingState) -> str:
     often = state.changed(every=12)
     return (
         f"The loss rises from {often.run.loss:.3f} to {state.run.loss:.3f} bits, while a learner sends {bytes_word(state.run.bytes_a_step)} a step instead of "
-        f"{bytes_word(often.run.bytes_a_step)}. In 60 steps the learners drift far apart, and with four meetings there are four outer steps in all."
+        f"{bytes_word(often.run.bytes_a_step)}. In 60 steps the learners drift further apart, and there are only four meetings."
     )
 
 

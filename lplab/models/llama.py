@@ -68,7 +68,9 @@ class LlamaShape:
 
 
 class KeyValueCache:
-    """The keys and values of all positions so far, by block, so that a new token costs one position.
+    """The KV cache: keys and values of all positions so far, by block, so that a new token costs one position.
+
+    In few bits it is :class:`~lplab.models.RoundedCache`.
 
     >>> cache = KeyValueCache()
     >>> keys, values = cache.extend(0, torch.zeros(1, 2, 5, 16), torch.zeros(1, 2, 5, 16))
@@ -247,6 +249,8 @@ def llama(shape: LlamaShape, seed: int = 0, tied: bool = True) -> Llama:
 @torch.no_grad()
 def bits_a_token(model: Any, ids: Tensor, cache: KeyValueCache | None = None) -> float:
     """The loss of a language model on passages, in bits a token: the mean of −log2 p(next token).
+
+    The perplexity that papers give is 2 to the power of this number.
 
     Args:
         model: gives logits [batch, time, vocabulary] for tokens [batch, time], or an object that has ``logits``, as

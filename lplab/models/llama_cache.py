@@ -1,4 +1,4 @@
-"""A cache of keys and values in few bits for a Llama: KIVI (Liu et al. 2024), emulated in float32."""
+"""A KV cache (keys and values) in few bits for a Llama: KIVI (Liu et al. 2024), emulated in float32."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lplab.quantizers import Kivi
 
 
 class RoundedCache(KeyValueCache):
-    """Keys and values that are rounded once they leave the window of the latest positions.
+    """A KV cache whose keys and values are rounded once they leave the window of the latest positions.
 
     Args:
         rule: bits, groups, window, and the axis of each half.

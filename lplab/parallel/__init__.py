@@ -3,8 +3,8 @@
 Both run the same generators of :mod:`lplab.compression`, so they agree bit for bit where values are summed in the order
 of ranks (``ordered=True``). Sharded updates with weights sent in 8 bits: ``sharded_update.py`` between processes,
 ``simulated_sharding.py`` in one. Federated averaging with clients that drop out: ``federated.py``. Learners that
-take many steps of their own and then meet: ``local_rounds.py``; between processes ``rank_local_steps.py``. FSDP:
-``fsdp.py``.
+take many steps of their own and then meet (DiLoCo, Streaming DiLoCo, SparseLoCo): :class:`LocalSteps` of
+``local_rounds.py``; between processes :func:`local_steps` of ``rank_local_steps.py``. FSDP: ``fsdp.py``.
 """
 
 from lplab.parallel.agreement import cosine_distance, hamming_distance

@@ -211,7 +211,7 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class LocalSteps:
-    """Learners that take steps of their own and meet, in one process.
+    """Learners that take steps of their own and meet, in one process: DiLoCo, unless other arguments say otherwise.
 
     Between rounds the model has the shared weights: it is what is to be evaluated.
 

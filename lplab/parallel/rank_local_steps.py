@@ -219,7 +219,7 @@ def local_steps(
     alpha: float = 0.0,
     group: Any = None,
 ) -> RankLocalSteps:
-    """Let an optimizer meet those of the other ranks after every ``every`` steps.
+    """Let an optimizer meet those of the other ranks after every ``every`` steps, as in DiLoCo.
 
     Args:
         model: float32, without batch norms; with the same weights on all ranks. Sharded by FSDP, or the ``module`` of a

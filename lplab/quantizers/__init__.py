@@ -4,6 +4,10 @@ Input may be a numpy array, torch tensor, number or list; the result has the sam
 dataclasses; those with state (:class:`DelayedScaling`, :class:`GradScale`, :class:`DynamicLossScale`) are objects that
 you hold. numpy is enough; torch is imported on the first tensor or when a trainable module is used.
 
+For language models: weights by GPTQ (:func:`gptq_round`) or AWQ (:func:`awq_scales`), outliers by SmoothQuant
+(:func:`smoothing_factors`) or LLM.int8 (:func:`llm_int8`), the KV cache by KIVI (:class:`Kivi`), bits per weight
+(:func:`bits_per_weight`). ``lplab.training.quantize_for_inference`` rounds whole models.
+
 >>> from lplab import quantizers as Q
 >>> Q.Quantizer("int4", Q.Amax()).quantize([0.1, -0.7, 0.26])
 array([ 0.1, -0.7,  0.3])

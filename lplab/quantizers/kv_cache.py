@@ -22,7 +22,9 @@ AXES = ("channel", "token")
 
 @dataclass(frozen=True)
 class Kivi:
-    """How a cache of keys and values is rounded: unsigned integers with a scale and a smallest value for each group.
+    """How a KV cache is rounded: unsigned integers with a scale and a smallest value for each group of numbers.
+
+    :class:`lplab.models.RoundedCache` is a Llama's cache that is rounded so.
 
     Args:
         bits: 1 to 8.

@@ -17,7 +17,6 @@ DENSE, SMALL, FEW = "dense", "lowbit:format=e3m0", "sparseloco"
 MEAN, NESTEROV = (1.0, 0.0), (0.7, 0.9)
 LEARNERS, EVERY, RATES, MOMENTA = (2, 4, 8), (12, 60), (0.7, 1.0), (0.0, 0.5, 0.9)
 CHUNKS, SHARES, BITS = (256, 4096), (16, 64, 256), (2, 8)
-SEED = 3
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ QUESTION = "What is the capital of France, and what can you see there?"
 """What the model is asked, in the template of chats that it was trained with."""
 TOKENS = 40
 """The most tokens of an answer."""
+CALIBRATION_TOKENS = 1_024
+"""From the first half of the novel, for methods that look at data; the widest layers have 1,536 inputs."""
 NOTHING = "w16a16"
 """The recipe that rounds nothing."""
 WEIGHT_BITS, CACHE_BITS, INPUT_BITS = (3, 2), (4, 2), (8, 4)

@@ -5,6 +5,9 @@ What needs PyTorch (models, trainer, recorder) is imported on first use.
 - ``recipe``: which format each tensor is rounded to.
 - ``emulation``: how PyTorch computes a model under a recipe.
 - ``loop``: the trainer and what belongs to it.
+- ``inference.py``: a trained model in few bits, also by GPTQ, AWQ, SmoothQuant …: :func:`quantize_for_inference` with
+  calibration data. Batch norms are calibrated again by :func:`retune_batchnorm`, bits per weight are counted by
+  :func:`bits_report`.
 - ``fixed_point``: Gupta's training.
 
 >>> from lplab.training import FixedPointConfig, train_fixed_point

@@ -1,6 +1,6 @@
 """Calibration: what the layers of a model get to see, as it is or while they are rounded one after the other.
 
-This module needs PyTorch.
+Statistics of batch norms are calibrated by ``retune_batchnorm`` of ``inference.py``. This module needs PyTorch.
 """
 
 from __future__ import annotations

@@ -66,6 +66,7 @@ class Veil(ipywidgets.VBox):
             raise
         self.children = [content]
         self.remove_class("lp-veil")
+        self.add_class("lp-lifted")
         self.is_lifted = True
 
 

@@ -375,6 +375,17 @@ def test_a_guess_is_kept_and_opens_what_waits_for_it(open_page):
         page.reload()
 
 
+@pytest.mark.browser
+def test_a_guess_at_a_guided_question_opens_its_answer_alone(explorer):
+    form = explorer.locator(".lp-question:not([hidden]) form")
+    form.locator("[name=guess]").first.fill("12")
+    form.get_by_role("button", name="Keep my guess").click()
+    explorer.page.wait_for_function("() => document.querySelectorAll('.lp-question details[open]').length === 1")
+    assert "You said: 12. " in explorer.locator(".lp-question:not([hidden])").inner_text()
+    explorer.get_by_role("button", name="Next").locator("visible=true").click()
+    assert explorer.locator(".lp-question:not([hidden]) details[open]").count() == 0
+
+
 SEEN = """place => {
   const { top, bottom, height } = place.getBoundingClientRect();
   return (Math.min(bottom, innerHeight) - Math.max(top, 0)) / height;

@@ -158,6 +158,15 @@ def test_the_button_of_a_veil_skips_the_question_everywhere():
     assert not progress.has_skipped("01.a", "another wording"), "which is asked again"
 
 
+def test_a_page_to_be_printed_shows_all_answers_and_keeps_no_progress(monkeypatch):
+    monkeypatch.setenv("LPLAB_ANSWERS", "show")
+    prediction, veil = exercises.predict("01.a"), exercises.after_guess("01.a", a_table)
+    assert veil.is_lifted and prediction.is_revealed and prediction.guess is None
+    assert "It is: 55" in prediction.result.value and not progress.has_skipped("01.a", prediction.question)
+    monkeypatch.delenv("LPLAB_ANSWERS")
+    assert not exercises.after_guess("01.a", a_table).is_lifted
+
+
 def test_a_veil_that_fails_keeps_no_other_down_and_can_be_tried_again():
     results = [OSError("no such file"), a_table(), a_table()]
 

@@ -16,6 +16,7 @@ from lplab.exercises import (
     lab13,
     lab14,
     lab15,
+    lab16,
 )
 from lplab.exercises.lab04 import layer_trial
 from lplab.exercises.model.forms import Number, Numbers
@@ -69,6 +70,10 @@ def draw_e4m3fn(function):
         (lab15.draw_file_bits, "Here the bits per weight of a language model's file, as your", "2 numbers"),
         (lab15.draw_ternary, "Here the error of five layers in three levels, as your nothing_in_it", "a scale and an"),
         (lab15.draw_growth, "Here the exponents of our own trainings, as your nothing_in_it", "3 numbers"),
+        (lab16.draw_meetings, "Here four learners that meet by your nothing_in_it", "weights of shape"),
+        (lab16.draw_rounds, "Here what arrives after several rounds of your nothing_in_it", "sent of shape"),
+        (lab16.draw_message_bits, "Here the bits of a chunk's message, as your nothing_in_it counts them", "4 numbers"),
+        (lab16.draw_means, "Here the length of real steps, as your nothing_in_it averages them", "two arrays of"),
     ],
 )
 def test_an_empty_dict_is_told_what_is_missing(draw, waiting, missing):

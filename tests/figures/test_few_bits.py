@@ -39,9 +39,9 @@ def test_errors_stand_at_their_numbers_and_the_chosen_way_is_marked():
     fig = figures.output_errors({"nearest": 0.2, "GPTQ": 0.05}, "GPTQ", what="the output")
     points = trace(fig, "error")
     assert points.x.tolist() == [0.2, 0.05] and points.marker.symbol.tolist() == ["circle", "diamond"]
-    assert trace(fig, "errors").text.tolist() == ["  20.0 %", "  5.0 %"]
+    assert trace(fig, "errors").text.tolist() == ["   20.0 %", "   5.0 %"]
     low, high = fig.layout.xaxis.range
-    assert 10**low < 0.05 and 10**high > 0.2 and list(fig.layout.xaxis.ticktext) == ["1 %", "10 %"]
+    assert 10**low < 0.05 and 10**high > 0.2 and list(fig.layout.xaxis.ticktext) == ["1 %", "10 %", "100 %"]
     assert fig.layout.meta["alt"] == "Error of the output. nearest 20.0 %; GPTQ 5.0 %."
 
 

@@ -1,7 +1,9 @@
 """Inputs of every shape, stride, dtype and byte order, and ``out`` of every kind; errors for invalid ones."""
 
+import sys
 from decimal import Decimal
 from fractions import Fraction
+from types import ModuleType
 
 import ml_dtypes
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 import torch
 
 from lplab import formats as F
+from lplab.formats.paths import numba_kernels
 from tests.kinds import by_kind, pairs
 
 from . import exact
@@ -19,6 +22,13 @@ E4M3 = F.get("e4m3fn")
 
 def numbers(*shape: int, dtype: str = "float32") -> np.ndarray:
     return (np.random.default_rng(1).standard_normal(shape) * 20).astype(dtype)
+
+
+def test_numbers_are_rounded_while_another_thread_imports_torch(monkeypatch):
+    """A live run imports it in a thread: then it is among the modules, and has no contents yet."""
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    assert E4M3.quantize(0.3) == 0.3125 and E4M3.quantize([0.3, 1]).tolist() == [0.3125, 1]
+    assert numba_kernels.default_threads() >= 1
 
 
 # -- shapes, strides, byte order -----------------------------------------------------------------------------------

@@ -54,6 +54,8 @@ def test_overshooting_helps_and_meeting_seldom_costs():
 
 def test_memory_is_what_makes_few_numbers_work():
     assert loss(sends=FEW) < loss(sends=FEW, memory=False)
+    before = FOUND[ALONE].losses[0]
+    assert FOUND[Meeting(4, 12, *NESTEROV, sends=FEW).name].loss > before, "two memories overshoot"
     shares = [loss(sends=FEW, share=share) for share in (16, 64, 256)]
     assert shares == sorted(shares), "the more is sent, the lower the loss"
 

@@ -1,4 +1,6 @@
-"""What student code must not do, and its limits. ``child.py`` loads this file by its path; standard library only.
+"""What student code must not do, and its limits of time, memory and files.
+
+``child.py`` loads this file by its path, so it imports the standard library only.
 
 The guards stop mistakes with a one-line message. Python code finds ways around them; behind them stand the kernel's
 fences, ``landlock.py`` and ``seccomp.py``. See :mod:`lplab.exercises.isolation`.

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from lplab.compression.compressor import mean_of_messages
+from lplab.compression.square_chunks import mean_of_senders
 from lplab.exercises.checks.close import TOLERANCE, rounded_text
 from lplab.exercises.checks.numbers import count_text, table_text
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
@@ -17,7 +19,7 @@ from lplab.exercises.student_figures import as_array, read_results, student_figu
 
 
 def two_means(positions, values, n):
-    """The mean of each of n elements over the learners that sent it, and over all learners; row i is learner i's message."""
+    """Mean of each of n elements over those who sent it, and over all learners; row i is learner i's message."""
     total, senders = np.zeros(n), np.zeros(n)
     for i, where in enumerate(positions):
         total[where] += values[i]
@@ -74,7 +76,7 @@ def cases() -> list[Args]:
 
 
 def many() -> list[Args]:
-    """As many elements as a chunk has."""
+    """Messages about one element of 64, out of 4,096."""
     return [(*messages(30 + seed, learners, 64, 4096), 4096) for seed, learners in enumerate((2, 8, 20))]
 
 
@@ -120,7 +122,7 @@ TWO_MEANS = Exercise(
     id="16.4",
     version=1,
     title="Who divides?",
-    goal="Goal 4: divide a sum by those who sent",
+    goal="Goal 4: divide a sum by its senders",
     minutes=10,
     difficulty=1,
     statement=r"""
@@ -155,10 +157,12 @@ TWO_MEANS = Exercise(
         mistake("the sum over senders is not divided", SENDERS, "total + 0"),
         mistake("a value of 0 does not count as sent", COUNT, "senders[where] += values[i] != 0"),
         mistake("an element that nobody sent is divided by 0 senders, and becomes NaN", SENDERS, "total / senders"),
-        mistake("one learner replaces what others sent of an element, as numpy's total[positions] += values does for all rows at once", ADD, "total[where] = values[i]"),
+        mistake("one learner replaces what others sent of an element", ADD, "total[where] = values[i]"),
+        mistake("numpy's total[positions] += values and senders[positions] += 1 act once where several sent the same element", ADD, "total[where] = values[i]", COUNT, "senders[where] = 1"),
         mistake("the count of senders begins at 1", SENDERS, "total / (senders + 1)"),
         mistake("the mean over all divides by the number of elements", ALL, "total / n"),
         mistake("the mean over all divides by how many elements a learner sends", ALL, "total / positions.shape[1]"),
+        mistake("the mean over all divides by how many values are sent in all", ALL, "total / positions.size"),
         mistake("the mean over all divides by the largest number of senders", ALL, "total / max(senders.max(), 1)"),
         mistake("magnitudes are added, without signs", ADD, "total[where] += abs(values[i])"),
         mistake("positions are not used: the values come in the order of the elements", ADD, "total[: len(where)] += values[i]"),
@@ -175,6 +179,7 @@ TWO_MEANS = Exercise(
 # ---- messages of a real layer ----------------------------------------------------------------------------------------
 
 LEARNERS, SHARE = (1, 2, 4, 8, 16), 64
+LIBRARY = 1e-5  # relative: it computes in float32
 CURVES = ("mean over senders", "mean over all")
 
 
@@ -200,7 +205,7 @@ def draw_means(function: Callable[..., Any]) -> Any:
 
     calls = [sparse_messages(count) for count in LEARNERS]
     yours = read_results(function, calls, TWO_MEANS.form, as_array)
-    expected = [two_means(*args) for args in calls]
+    expected = [library_means(*args) for args in calls]
     each = [[length(args, mean) for args, mean in zip(calls, found, strict=True)] for found in (expected, yours)]
     library, own = ({name: np.array(lengths)[:, i] for i, name in enumerate(CURVES)} for lengths in each)
     return figures.compared_curves(
@@ -210,7 +215,23 @@ def draw_means(function: Callable[..., Any]) -> Any:
         what="length of the step, of one message (%)",
         name="A step of sparse messages",
         along="learners",
+        tolerance=LIBRARY,
     )
+
+
+def library_means(positions: np.ndarray, values: np.ndarray, n: int) -> np.ndarray:
+    """Both means of the library, in float32: [2, n]."""
+    sent = positions.shape[1]
+    payloads = [np.concatenate([where, what]).astype(np.float32) for where, what in zip(positions, values, strict=True)]
+
+    def decode(payload: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return payload[:sent].astype(np.int64), payload[sent:]
+
+    def add(total: np.ndarray, payload: np.ndarray) -> None:
+        where, what = decode(payload)
+        total[where] += what
+
+    return np.array([mean_of_senders(n, decode)(payloads), mean_of_messages(n, add)(payloads)])
 
 
 def sparse_messages(count: int) -> Args:

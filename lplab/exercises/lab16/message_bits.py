@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 
 from lplab.compression import SparseLoCo
+from lplab.compression.square_chunks import ChunkGrid
 from lplab.exercises.checks.close import TOLERANCE
 from lplab.exercises.checks.numbers import count_text
-from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
+from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake, wrong
 from lplab.exercises.model.forms import Numbers
 from lplab.exercises.student_figures import read_results, student_figure
 
 
 def message_bits(n, k, chunk, value_bits, plain_bits):
-    """Bits of a message, share of the positions in them, fewest bits for the positions, times shorter than n plain numbers."""
+    """Bits of a message, the positions' share, fewest bits for the positions, times shorter than n plain numbers."""
     width = (chunk - 1).bit_length()
-    positions = values = least = 0
+    positions, values, least = 0, 0, 0.0
     for first in range(0, n, chunk):
         size = min(chunk, n - first)
         sent = min(k, size)
@@ -81,17 +82,15 @@ MESSAGE_BITS = Exercise(
     id="16.3",
     version=1,
     title="The bits of a message",
-    goal="Goal 3: count the bits of a message, and find the part that is worth shortening",
+    goal="Goal 3: count the bits of a message",
     minutes=10,
     difficulty=2,
     statement=r"""
-        A layer of `n` elements is cut into chunks of `chunk`; the last one may be shorter. Each chunk sends `k` elements, or all if it has fewer. For each of them, the message has a value of `value_bits` bits and the position in the chunk, from 0. All positions have the same whole number of bits, just enough for a whole chunk.
-
-        Write `message_bits(n, k, chunk, value_bits, plain_bits)` that returns four numbers:
+        A layer of `n` elements is cut into chunks of `chunk`; the last one may be shorter. Each chunk sends `k` elements, or all if it has fewer. Each element that is sent has a value of `value_bits` bits and its position in the chunk, from 0. All positions have the same whole number of bits, just enough for a whole chunk. Write `message_bits(n, k, chunk, value_bits, plain_bits)` that returns four numbers:
 
         1. the bits of the message;
         2. the share of them that positions take, from 0 to 1;
-        3. the fewest bits in which **any** code could tell the positions. To tell apart N equally likely possibilities takes $\log_2 N$ bits, not always a whole number. `math.comb(m, j)` counts the ways to choose j of m elements;
+        3. the fewest bits in which **any** code could tell the positions. To tell apart N equally likely cases takes $\log_2 N$ bits, not always a whole number. `math.comb(m, j)` counts the ways to choose j of m;
         4. how many times shorter the message is than n numbers of `plain_bits` bits.
     """,
     reference=message_bits,
@@ -102,7 +101,7 @@ MESSAGE_BITS = Exercise(
     examples=(
         Example((4, 1, 4, 2, 32), "One element of four: a position of 2 bits and a value of 2 bits, against 128 bits. Four ways to choose one are 2 bits, too."),
         Example((8, 2, 8, 1, 16), "Two of eight: 2 · (3 + 1) bits. There are 28 ways to choose them, which 4.8 bits could tell, because their order says nothing."),
-        Example((16, 2, 8, 1, 16), "Two chunks: twice the bits, the same share, and the message is as many times shorter."),
+        Example((16, 1, 8, 1, 16), "Two chunks that send one element each. Each has 8 ways to choose it, so 3 bits for each chunk are the fewest, too."),
         Example((4096, 64, 4096, 2, 32), "SparseLoCo's chunk: 64 · (12 + 2) = 896 bits, 146.3 times shorter than 4,096 numbers of 32 bits. Nearly 86 % of them are positions, for which 471 bits would do."),
         Example((4096, 64, 4096, 2, 16), "The same message against numbers of 16 bits: 73.1 times."),
         Example((10, 2, 8, 2, 32), "The last chunk has two elements, and sends both. There is one way to choose 2 of 2, which takes 0 bits. The message has positions of 3 bits all the same."),
@@ -113,7 +112,6 @@ MESSAGE_BITS = Exercise(
     properties=(Property("a message is as long as SparseLoCo's of the library", layers, is_the_librarys),),
     mistakes=(
         mistake("positions cost nothing: only values are counted", MESSAGE, "message = values"),
-        mistake("values cost nothing: only positions are counted", MESSAGE, "message = positions"),
         mistake("positions count through the whole layer, not through the chunk", WIDTH, "(n - 1).bit_length()"),
         mistake("positions are counted in 32 bits", WIDTH, "32"),
         mistake("one bit for each element of the chunk, a mask, instead of positions", POSITIONS, "size"),
@@ -122,14 +120,20 @@ MESSAGE_BITS = Exercise(
         mistake("log₂ of the chunk is rounded down, so that the last positions cannot be told", WIDTH, "int(math.log2(chunk))"),
         mistake("the last, shorter chunk is left out", CHUNKS, "range(0, n - chunk + 1, chunk)", MESSAGE, "message = positions + values or 1"),
         mistake("the last chunk is counted as a whole one", SIZE, "chunk"),
-        mistake("a part of a chunk sends a part of k", SENT, "k * size / chunk", LEAST, "math.log2(math.comb(size, round(k * size / chunk)))"),
+        wrong("n / chunk chunks: a shorter one is counted as a part of a chunk", """
+            def message_bits(n, k, chunk, value_bits, plain_bits):
+                chunks, sent, width = n / chunk, min(k, chunk), (chunk - 1).bit_length()
+                message = chunks * sent * (width + value_bits)
+                return message, width / (width + value_bits), chunks * math.log2(math.comb(chunk, sent)), n * plain_bits / message
+        """),
         mistake("k elements of each chunk are sent, even where there are fewer", SENT, "k", LEAST, "math.log2(math.comb(size, min(k, size)))"),
         mistake("the fewest bits count the order of the positions, too", LEAST, "math.log2(math.perm(size, sent))"),
         mistake("the fewest bits are log₂ of the chunk's size for each position", LEAST, "sent * math.log2(size)"),
         mistake("the fewest bits are those of an entropy with shares k / chunk, which is a little too much", LEAST, "-sum(p * math.log2(p) * size for p in (sent / size, 1 - sent / size) if p)"),
         mistake("natural logarithms instead of base 2", LEAST, "math.log(math.comb(size, sent))"),
         mistake("the fewest bits are rounded up for each chunk", LEAST, "math.ceil(math.log2(math.comb(size, sent)))"),
-        mistake("the fewest bits hold the values, too", LEAST, "math.log2(math.comb(size, sent)) + sent * value_bits"),
+        mistake("the fewest bits choose from the whole layer, not from each chunk", MESSAGE, "least = math.log2(math.comb(n, positions // width))\n    message = positions + values"),
+        mistake("the share is in percent", "positions / message", "100 * positions / message"),
         mistake("the share is positions against values, not against the message", "positions / message", "positions / values"),
         mistake("shorter than the elements that are sent, not than all n", "n * plain_bits / message", "positions // width * plain_bits / message"),
     ),
@@ -138,14 +142,14 @@ MESSAGE_BITS = Exercise(
         "Go through the chunks one by one: how many elements has this one, and how many of them are sent? In Python, (7).bit_length() is 3. The choices of one chunk do not depend on the others, so their bits add up.",
         "Keep three sums over the chunks: bits of positions, bits of values, and the logarithm of the number of choices. The message is two of them. Which of the four results needs n, and where does n stand, above the line or below it?",
     ),
-)
+)  # fmt: skip
 
 
 # ---- which share of a chunk to send ----------------------------------------------------------------------------------
 
 KS = (8, 16, 32, 64, 128, 256, 512)
 CHUNK = 4096
-CURVES = {"the message": lambda bits, share, least: bits, "its positions": lambda bits, share, least: bits * share, "fewest bits for the positions": lambda bits, share, least: least}
+CURVES = ("the message", "its positions", "fewest bits for the positions")
 
 
 @student_figure("Here the bits of a chunk's message, as your {name} counts them, will be drawn")
@@ -161,8 +165,8 @@ def draw_message_bits(function: Callable[..., Any]) -> Any:
     found = read_results(function, calls, MESSAGE_BITS.form, three_numbers)
     return figures.compared_curves(
         list(map(str, KS)),
-        curves([message_bits(*args)[:3] for args in calls]),
-        curves(found),
+        an_element([library_bits(k) for k in KS]),
+        an_element(found),
         what="bits for each element that is sent",
         name="A chunk of 4,096 elements",
         along="elements that are sent",
@@ -170,11 +174,19 @@ def draw_message_bits(function: Callable[..., Any]) -> Any:
 
 
 def three_numbers(result: Any) -> tuple[float, float, float]:
-    """The bits, the share and the fewest bits of a result; ValueError if there are not four numbers."""
+    """The bits of a message, of its positions, and the fewest bits for them; ValueError if there are not four numbers."""
     bits, share, least, _ = result
-    return float(bits), float(share), float(least)
+    return float(bits), float(bits) * float(share), float(least)
 
 
-def curves(found: Sequence[tuple[float, float, float]]) -> dict[str, np.ndarray]:
+def library_bits(k: int) -> tuple[float, float, float]:
+    """What the library's message about a chunk has, without the table of four values, and the fewest bits for its positions."""
+    side = math.isqrt(CHUNK)
+    (message,) = SparseLoCo(chunk=CHUNK, k=k).plan((side, side))
+    grid = ChunkGrid.of((side, side), side, k)
+    return 8.0 * message.payload_bytes - 4 * 32, float(grid.sent * grid.position_bits), math.log2(math.comb(CHUNK, k))
+
+
+def an_element(found: Sequence[tuple[float, float, float]]) -> dict[str, np.ndarray]:
     """Bits for each element that is sent, by the names of the curves: float64 [KS]."""
-    return {name: np.array([curve(*each) / k for each, k in zip(found, KS, strict=True)]) for name, curve in CURVES.items()}
+    return dict(zip(CURVES, np.array(found).T / KS, strict=True))

@@ -125,9 +125,10 @@ OUTER_STEP = Exercise(
     mistakes=(
         mistake("Δ is end − start: the shared weights go away from where the learners went", DELTA, "ends.mean(axis=0) - start"),
         mistake("the step is added: the shared weights go away from where the learners went", RESULT, "start + rate * (delta + beta * new), new"),
+        mistake("Δ is end − start, and the step is added: the weights are right, but the momentum has the other sign", DELTA, "ends.mean(axis=0) - start", RESULT, "start + rate * (delta + beta * new), new"),
         mistake("the learners' Δ are added up, not averaged", DELTA, "(start - ends).sum(axis=0)"),
         mistake("only the first learner counts", DELTA, "start - ends[0]"),
-        mistake("one mean for all weights", DELTA, "start - ends.mean()"),
+        mistake("one Δ for all weights", DELTA, "(start - ends).mean()"),
         mistake("the mean over the weights of a learner, not over the learners", DELTA, "start - ends.mean(axis=1)", raises="ValueError"),
         mistake("the median of the learners, not their mean", DELTA, "start - np.median(ends, axis=0)"),
         mistake("the step is rate · b, as with plain momentum and with Δ + β · old b: Nesterov takes the new b", STEP, "rate * new"),
@@ -139,7 +140,7 @@ OUTER_STEP = Exercise(
         mistake("the momentum is Δ + β · b, the direction of the step", RESULT, "start - rate * (delta + beta * new), delta + beta * new"),
         mistake("the momentum is returned as it was", RESULT, "start - rate * (delta + beta * new), 1.0 * momentum"),
         mistake("the step begins at the mean of the ends, not at the start: the way counts twice", RESULT, "ends.mean(axis=0) - rate * (delta + beta * new), new"),
-        mistake("rate and beta are exchanged", NEW, "rate * momentum + delta", STEP, "beta * (delta + rate * new)"),
+        mistake("the momentum is an average of Δ, and the step is rate · b", NEW, "beta * momentum + (1 - beta) * delta", STEP, "rate * new"),
         mistake("momentum first, weights second", RESULT, "new, start - rate * (delta + beta * new)"),
         mistake("the weights that were given are changed, not a copy of them", "    return start", "    start -= rate * (delta + beta * new)\n    return start, new\n    return start"),
     ),
@@ -188,12 +189,16 @@ def end_of_steps(start: np.ndarray) -> np.ndarray:
 
 
 def walk(rate: float, beta: float) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Shared weights and momentum before the first meeting and after each."""
-    states = [(BEGIN, np.zeros(2))]
+    """Shared weights and momentum before the first meeting and after each.
+
+    The learners' lowest points have the mean 0, so along each direction a meeting is a matrix for weight and momentum.
+    """
+    moved = 1 - (1 - INNER_RATE * CURVATURES) ** INNER_STEPS  # Δ is this share of the weight
+    meetings = np.array([[[1 - rate * m * (1 + beta), -rate * beta**2], [m, beta]] for m in moved])
+    states = [np.stack([BEGIN, np.zeros(2)], axis=1)]
     for _ in range(MEETINGS):
-        start, momentum = states[-1]
-        states.append(outer_step(start, end_of_steps(start), momentum, rate, beta))
-    return states
+        states.append(np.einsum("dij,dj->di", meetings, states[-1]))
+    return [(state[:, 0], state[:, 1]) for state in states]
 
 
 def weights_of(result: Any) -> np.ndarray:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from lplab.compression.scalecom import largest_per_chunk
+from lplab.compression.sparseloco import into_bins
 from lplab.exercises.checks.numbers import count_text, decimal, sequence_text
 from lplab.exercises.lab16.aggregate import parts_of_a_gradient
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
@@ -16,12 +18,12 @@ from lplab.exercises.student_figures import as_array, read_results, student_figu
 
 def four_values(x):
     """The numbers x on four values: each becomes the mean of those in its bin of 1.5 standard deviations."""
-    bins = np.clip(np.round((x - x.mean()) / (1.5 * x.std() or 1)), -2, 1)
+    bins = np.clip(np.round((x - x.mean()) / (1.5 * x.std(ddof=min(1, len(x) - 1)) or 1)), -2, 1)
     return np.array([np.float32(x[bins == number].mean()) for number in bins], float)
 
 
 def sparse_round(error, delta, k, chunk, decay):
-    """What a learner sends of decay * error + delta, zero where nothing is sent, and what it keeps for the next round."""
+    """What a learner sends of decay * error + delta (0 where nothing is sent), and what it keeps."""
     total = decay * error + delta
     chosen = np.zeros(total.size, bool)
     for first in range(0, total.size, chunk):
@@ -75,8 +77,8 @@ def nothing_is_lost(calls: Sequence[Args], results: Sequence[Any]) -> Finding | 
             text = f"element {i}: {decimal(sent[i])} sent and {decimal(kept[i])} kept, but decay · error + delta is {decimal(total[i])}"
             return Finding(f"In a layer of {count_text(total.size)}, {text}.", args)
         most = sum(min(k, total.size - first) for first in range(0, total.size, chunk))
-        if np.count_nonzero(sent) > most:
-            return Finding(f"In a layer of {count_text(total.size)} yours sends {count_text(np.count_nonzero(sent))} elements, and {count_text(most)} are allowed.", args)
+        if (yours := int(np.count_nonzero(sent))) > most:
+            return Finding(f"In a layer of {count_text(total.size)} yours sends {count_text(yours)} elements, and {count_text(most)} are allowed.", args)
     return None
 
 
@@ -113,13 +115,13 @@ SPARSE_ROUND = Exercise(
     minutes=13,
     difficulty=2,
     statement=r"""
-        A learner holds `error`, the residual of a layer, and has a new pseudo-gradient `delta`. Both are flat arrays. Write `sparse_round(error, delta, k, chunk, decay)`.
+        A learner has the residual `error` of a layer and a new pseudo-gradient `delta`, both flat. Write `sparse_round(error, delta, k, chunk, decay)`.
 
         1. The old error fades by the factor `decay`, and `delta` is added.
-        2. The sum is cut into chunks of `chunk` neighbours; the last one may be shorter. Each chunk sends the `k` elements of largest magnitude, or all if it has fewer. Of equal ones, the lower index goes first. Even zeros are sent, as a message has k places for each chunk.
+        2. The sum is cut into chunks of `chunk` neighbours; the last one may be shorter. Each chunk sends the `k` elements of largest magnitude, or all if it has fewer. Of equal ones, the lower index goes first. A message has k places for each chunk, so zeros are sent where nothing larger is left.
         3. All chosen numbers of the layer **together** become four values, by `four_values`.
 
-        Return two new arrays like `delta`: what is sent, with 0 elsewhere, and what is kept as the next error. Nothing may be lost: **sent + kept** is the sum of step 1, to the last bit.
+        Return two new arrays like `delta`: what is sent, with 0 elsewhere, and what is kept. Nothing is lost: **sent + kept** is the sum of step 1, to the last bit.
     """,
     provided=(four_values,),
     reference=sparse_round,
@@ -131,10 +133,10 @@ SPARSE_ROUND = Exercise(
         Example((NONE, numbers(1, -3, 2, 0), 1, 4, 1.0), "The largest magnitude is sent, with its sign. The rest is kept."),
         Example((numbers(2, 0, 0, 0), numbers(1, 2, 0, 0), 1, 4, 1.0), "Element 0 waited: 2 + 1 is larger than 2, so it is sent now."),
         Example((numbers(2, 0, 0, 0), numbers(0.5, 2, 0, 0), 1, 4, 0.5), "The old error fades to 1, so element 0 has 1.5, and element 1 is sent."),
-        Example((NONE, numbers(4, 3, 1, 2), 1, 2, 1.0), "Two chunks, one element of each: 4 and 2, although 3 is larger than 2."),
-        Example((NONE, numbers(2, -2, 2, 1), 2, 4, 1.0), "Three are equal in magnitude. The two of the lowest index go."),
-        Example((np.zeros(5), numbers(4, 3, 2, 1, 8), 1, 2, 1.0), "The last chunk is shorter: its only element is sent. The others become fewer values: 4 and 2 share the value 3, so that 1 of the 4 is kept."),
-        Example((NONE, numbers(0, 0, 3, 1), 1, 2, 1.0), "A chunk of zeros has its place in the message: element 0 is sent. It is the mean of its bin, as all are."),
+        Example((NONE, numbers(4, 3, 1, 2), 1, 2, 1.0), "Two chunks, one element of each: 4 and 2, although 3 is larger than 2. Both fall into one bin, whose mean is 3, so 1 and −1 are kept of them."),
+        Example((NONE, numbers(2, 2, -2, 1), 2, 4, 1.0), "Three are equal in magnitude. The two of the lowest index go."),
+        Example((np.zeros(5), numbers(4, 3, 2, 1, 8), 1, 2, 1.0), "The last chunk is shorter: its only element is sent. The three chosen numbers have a bin each, so they stay as they are."),
+        Example((NONE, numbers(0, 0, 3, 1), 1, 2, 1.0), "A chunk of zeros sends an element, too: the one of the lowest index. It shares a bin with the 3, so both become 1.5."),
         Example((np.zeros(6), numbers(1, 1.25, 8, 8.5, -7, -7.5), 6, 6, 1.0), "All are sent, on few values. What a value is off by is kept, too."),
     ),
     boundary=cases,
@@ -150,7 +152,7 @@ SPARSE_ROUND = Exercise(
         mistake("what is kept fades now, and once more in the next round", KEPT, "return sent, decay * (total - sent)"),
         mistake("the largest numbers are chosen, not the largest magnitudes", ORDER, 'np.argsort(-total[first : first + chunk], kind="stable")'),
         mistake("elements are chosen by Δ alone, before the error is added", ORDER, 'np.argsort(-np.abs(delta[first : first + chunk]), kind="stable")'),
-        mistake("the smallest magnitudes are chosen", ORDER, 'np.argsort(np.abs(total[first : first + chunk]), kind="stable")'),
+        mistake("the zeros between the chosen numbers take part in the four values", VALUES, "sent[chosen] = total[chosen]\n    sent = four_values(sent)"),
         mistake("of equal ones, the higher index goes first", CHOSEN, "order = np.argsort(np.abs(total[first : first + chunk]), kind=\"stable\")[::-1]\n        chosen[first + order[:k]] = True"),
         mistake("all that are as large as the last chosen one are sent, too", CHOSEN, "part = np.abs(total[first : first + chunk])\n        chosen[first : first + chunk] = part >= part[order[:k][-1]]"),
         mistake("one choice for the whole layer: as many as the chunks could send, wherever they are", CHUNKS, "range(0, total.size, total.size)", CHOSEN, "chosen[order[: sum(min(k, total.size - i) for i in range(0, total.size, chunk))]] = True", "[first : first + chunk]", ""),
@@ -172,6 +174,7 @@ SPARSE_ROUND = Exercise(
 # ---- rounds with real gradients --------------------------------------------------------------------------------------
 
 K, CHUNK = 64, 4096
+LIBRARY = 1e-5  # relative: it computes in float32
 CURVES = {
     "no memory (decay 0): not arrived": (0.0, "sent"),
     "decay 0.75: not arrived": (0.75, "sent"),
@@ -196,12 +199,22 @@ def draw_rounds(function: Callable[..., Any]) -> Any:
     own = {decay: found[i * len(deltas) : (i + 1) * len(deltas)] for i, decay in enumerate(runs)}
     return figures.compared_curves(
         [str(number + 1) for number in range(len(deltas))],
-        {name: shares(runs[decay], [sparse_round(error, delta, K, CHUNK, decay) for (error, _), delta in zip(runs[decay], deltas, strict=True)], what) for name, (decay, what) in CURVES.items()},
+        {name: shares(runs[decay], [library_round(error, delta, decay) for (error, _), delta in zip(runs[decay], deltas, strict=True)], what) for name, (decay, what) in CURVES.items()},
         {name: shares(runs[decay], own[decay], what) for name, (decay, what) in CURVES.items()},
         what="share of the sum of all Δ (%)",
         name="One element of 64 in each round",
         along="round",
+        tolerance=LIBRARY,
     )
+
+
+def library_round(error: np.ndarray, delta: np.ndarray, decay: float) -> tuple[np.ndarray, np.ndarray]:
+    """What SparseLoCo of the library sends and keeps, in float32."""
+    kept = (decay * error + delta).astype(np.float32)
+    indices = largest_per_chunk(kept, CHUNK, K)
+    table, bins = into_bins(kept[indices], bits=2)
+    kept[indices] -= table[bins]
+    return (decay * error + delta) - kept, kept.astype(np.float64)
 
 
 def rounds(decay: float) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -209,7 +222,7 @@ def rounds(decay: float) -> list[tuple[np.ndarray, np.ndarray]]:
     found, error, arrived = [], np.zeros(parts_of_a_gradient().shape[1]), np.zeros(parts_of_a_gradient().shape[1])
     for delta in parts_of_a_gradient():
         found.append((error, arrived))
-        sent, error = sparse_round(error, delta, K, CHUNK, decay)
+        sent, error = library_round(error, delta, decay)
         arrived = arrived + sent
     return found
 

@@ -334,9 +334,9 @@ def _lookup_loop() -> Callable:
 
 def default_threads() -> int:
     """torch's thread count if torch is loaded; else ``OMP_NUM_THREADS``, or the processors this process may use."""
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        return int(torch.get_num_threads())
+    torch_threads = getattr(sys.modules.get("torch"), "get_num_threads", None)  # missing while torch is being imported
+    if torch_threads is not None:
+        return int(torch_threads())
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     if wanted.isdigit() and int(wanted) > 0:
         return int(wanted)

@@ -25,7 +25,7 @@ BUFFER = "momentum_buffer"
 
 
 class _Rounded:
-    """What both optimizers share: rounding gradients, and weights with or without a master copy."""
+    """What both optimizers share: rounding gradients, and weights with or without a master copy (master weights)."""
 
     update: Update
     rounding: UpdateRounder

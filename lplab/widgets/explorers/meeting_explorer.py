@@ -93,6 +93,9 @@ class MeetingState(ExplorerState):
         >>> few.changed(learners=8).sends
         'dense'
         """
+        controls = self.controls()
+        for name in changes.keys() & controls.keys():
+            changes[name] = controls[name].check(name, changes[name], self)
         wanted = {name: changes.get(name, getattr(self, name)) for name in PREFERRED}
         if Meeting(**wanted).name in meeting_runs():
             return replace(self, **changes)
@@ -149,7 +152,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 STARS: dict[str, Meeting] = {  # dots of the plane
     "FedAvg": Meeting(),
     "DiLoCo": Meeting(4, 12, *NESTEROV),
-    "DiLoCo, every 60": Meeting(4, 60, *NESTEROV),
+    "DiLoCo every 60": Meeting(4, 60, *NESTEROV),
     "in 4 bits": Meeting(4, 12, *NESTEROV, sends=SMALL),
     "SparseLoCo": Meeting(sends=FEW),
     "without memory": Meeting(sends=FEW, memory=False),
@@ -178,7 +181,7 @@ def losses_figure(state: MeetingState) -> Any:
         steps=int(run.steps[-1]),
         limits=limits(),
         title=f"This setting ends at {run.loss:.3f} bits, one alone at {runs[ALONE].loss:.3f}",
-        height=320,
+        height=300,
     )
 
 
@@ -193,7 +196,7 @@ def plane_figure(state: MeetingState) -> Any:
         dots | {"in each step": (together.bytes_a_step, together.loss)},
         (state.run.bytes_a_step, state.run.loss),
         {"one alone": runs[ALONE].loss},
-        height=340,
+        height=310,
     )
 
 
@@ -227,7 +230,7 @@ def time_figure(state: MeetingState) -> Any:
     found = dict(seconds(state))
     alone = found.pop("alone")
     name = next(label for label, value in LINKS.items() if value == state.link)
-    return figures.meeting_seconds(found, alone, "this setting", link=name, height=250)
+    return figures.meeting_seconds(found, alone, "this setting", link=name, height=290)
 
 
 def summary(state: MeetingState) -> str:

@@ -222,14 +222,14 @@ def test_recipes_are_judged_on_the_machine_that_grades(tmp_path):
     [(["--jobs", "2"], "leave --jobs out"), (["--in-container"], "leave --dask out")],
 )
 def test_what_does_not_go_with_a_cluster(more, told, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("lplab.cli.course.find_spec", lambda name: object())
+    monkeypatch.setattr("lplab.cli.grade.find_spec", lambda name: object())
     with pytest.raises(SystemExit):
         cli.main(["grade", str(tmp_path), "--dask", "tcp://127.0.0.1:9", *more])
     assert told in capsys.readouterr().err
 
 
 def test_without_dask_the_extra_is_named(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("lplab.cli.course.find_spec", lambda name: None)
+    monkeypatch.setattr("lplab.cli.grade.find_spec", lambda name: None)
     with pytest.raises(SystemExit):
         cli.main(["grade", str(tmp_path), "--dask", "tcp://127.0.0.1:9"])
     assert "pip install 'lplab[cluster]'" in capsys.readouterr().err

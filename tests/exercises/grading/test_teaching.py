@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lplab import cli
-from lplab.cli import capstone, course, school
+from lplab.cli import capstone, grade, school
 from lplab.exercises.capstone.costs import Costs, costs_of
 from lplab.exercises.capstone.points import AT_BEST, FOR_BUDGET, MAX_POINTS, marking_of
 from lplab.exercises.capstone.published_recipes import PLAIN, RECIPES
@@ -55,8 +55,8 @@ def test_a_syllabus_has_its_weeks_and_the_minutes_of_its_labs(weeks):
 def test_its_commands_are_taken(monkeypatch):
     seen = []
     for module, name in (
-        (course, "run_grade"),
-        (course, "run_report"),
+        (grade, "run_grade"),
+        (grade, "run_report"),
         (school, "run_release"),
         (school, "run_autograder"),
     ):
