@@ -152,7 +152,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 STARS: dict[str, Meeting] = {  # dots of the plane
     "FedAvg": Meeting(),
     "DiLoCo": Meeting(4, 12, *NESTEROV),
-    "DiLoCo every 60": Meeting(4, 60, *NESTEROV),
+    "every 60": Meeting(4, 60, *NESTEROV),
     "in 4 bits": Meeting(4, 12, *NESTEROV, sends=SMALL),
     "SparseLoCo": Meeting(sends=FEW),
     "without memory": Meeting(sends=FEW, memory=False),
