@@ -152,7 +152,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 STARS: dict[str, Meeting] = {  # dots of the plane
     "FedAvg": Meeting(),
     "DiLoCo": Meeting(4, 12, *NESTEROV),
-    "DiLoCo every 60": Meeting(4, 60, *NESTEROV),
+    "every 60": Meeting(4, 60, *NESTEROV),
     "in 4 bits": Meeting(4, 12, *NESTEROV, sends=SMALL),
     "SparseLoCo": Meeting(sends=FEW),
     "without memory": Meeting(sends=FEW, memory=False),
@@ -164,7 +164,7 @@ STARS: dict[str, Meeting] = {  # dots of the plane
 
 @cache
 def limits() -> tuple[float, float]:
-    """Ends of the axis of losses: all recorded trainings fit, up to what diverges."""
+    """Ends of the axis of losses: all recorded trainings fit that do not diverge."""
     runs = meeting_runs()
     top = max(float(runs[ALONE].losses.max()), 0.0)
     low = min(run.loss for run in runs.values())
@@ -175,11 +175,12 @@ def losses_figure(state: MeetingState) -> Any:
     """The training of a state beside one alone and a synchronous one."""
     runs, run = meeting_runs(), state.run
     beside = {"one alone": runs[ALONE], "meeting in each step": runs[SYNCHRONOUS]}
+    low, top = limits()
     return figures.meeting_losses(
         {"this setting": (run.steps, run.losses)},
         {name: (each.steps, each.losses) for name, each in beside.items()},
         steps=int(run.steps[-1]),
-        limits=limits(),
+        limits=(low, max(top, float(run.losses.max()) + 0.05)),  # room for what diverges
         title=f"This setting ends at {run.loss:.3f} bits, one alone at {runs[ALONE].loss:.3f}",
         height=300,
     )
