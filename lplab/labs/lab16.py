@@ -14,7 +14,16 @@ from lplab.labs.folded import Folded
 from lplab.labs.guided import GuidedExplorer, GuidedQuestion, guided
 from lplab.labs.needing import needing
 from lplab.number_text import percent
-from lplab.recordings.meetings import ALONE, DENSE, FEW, NESTEROV, SMALL, SYNCHRONOUS, Meeting, meeting_runs
+from lplab.recordings.recorded_meetings import (
+    ALONE,
+    DENSE,
+    FEW,
+    NESTEROV,
+    SMALL,
+    SYNCHRONOUS,
+    MeetingSetting,
+    meeting_runs,
+)
 from lplab.widgets.explorers import meeting_explorer as meet
 from lplab.widgets.explorers.meeting_explorer import BATCH, CHIP, LINKS, MODEL, MeetingState
 
@@ -55,12 +64,12 @@ def what_you_saw() -> figures.DataTable:
     runs = meeting_runs()
     named = {
         "one learner alone": ALONE,
-        "plain mean, every 12 steps": Meeting().name,
-        "DiLoCo, every 12 steps": Meeting(4, 12, *NESTEROV).name,
-        "DiLoCo, every 60 steps": Meeting(4, 60, *NESTEROV).name,
-        "DiLoCo in 4 bits": Meeting(4, 12, *NESTEROV, sends=SMALL).name,
-        "SparseLoCo, one of 64": Meeting(sends=FEW).name,
-        "SparseLoCo, one of 16": Meeting(sends=FEW, share=16).name,
+        "plain mean, every 12 steps": MeetingSetting().name,
+        "DiLoCo, every 12 steps": MeetingSetting(4, 12, *NESTEROV).name,
+        "DiLoCo, every 60 steps": MeetingSetting(4, 60, *NESTEROV).name,
+        "DiLoCo in 4 bits": MeetingSetting(4, 12, *NESTEROV, sends=SMALL).name,
+        "SparseLoCo, one of 64": MeetingSetting(sends=FEW).name,
+        "SparseLoCo, one of 16": MeetingSetting(sends=FEW, share=16).name,
         "a gradient in each step": SYNCHRONOUS,
     }
     rows = {label: runs[name] for label, name in named.items() if name in runs}
@@ -120,9 +129,9 @@ def memory_table() -> figures.DataTable:
     """SparseLoCo with and without memory of what it does not send, and with outer momentum on top."""
     runs = meeting_runs()
     named = {
-        "SparseLoCo": Meeting(sends=FEW).name,
-        "without memory": Meeting(sends=FEW, memory=False).name,
-        "with outer momentum, too": Meeting(4, 12, *NESTEROV, sends=FEW).name,
+        "SparseLoCo": MeetingSetting(sends=FEW).name,
+        "without memory": MeetingSetting(sends=FEW, memory=False).name,
+        "with outer momentum, too": MeetingSetting(4, 12, *NESTEROV, sends=FEW).name,
     }
     rows = {label: runs[name] for label, name in named.items() if name in runs}
     return figures.DataTable(
