@@ -181,7 +181,7 @@ def losses_figure(state: MeetingState) -> Any:
         steps=int(run.steps[-1]),
         limits=limits(),
         title=f"This setting ends at {run.loss:.3f} bits, one alone at {runs[ALONE].loss:.3f}",
-        height=320,
+        height=300,
     )
 
 
@@ -196,7 +196,7 @@ def plane_figure(state: MeetingState) -> Any:
         dots | {"in each step": (together.bytes_a_step, together.loss)},
         (state.run.bytes_a_step, state.run.loss),
         {"one alone": runs[ALONE].loss},
-        height=340,
+        height=310,
     )
 
 
@@ -230,7 +230,7 @@ def time_figure(state: MeetingState) -> Any:
     found = dict(seconds(state))
     alone = found.pop("alone")
     name = next(label for label, value in LINKS.items() if value == state.link)
-    return figures.meeting_seconds(found, alone, "this setting", link=name, height=300)
+    return figures.meeting_seconds(found, alone, "this setting", link=name, height=290)
 
 
 def summary(state: MeetingState) -> str:
