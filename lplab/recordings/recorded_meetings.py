@@ -55,7 +55,7 @@ class MeetingSetting:
 
     @property
     def name(self) -> str:
-        """Its name in the file."""
+        """The name of the setting in the file."""
         outer = f"rate {self.rate:g}, momentum {self.momentum:g}"
         return f"{self.learners} learners, every {self.every}, {outer}, {self.compressor}"
 

@@ -25,8 +25,8 @@ from lplab.recordings.recorded_meetings import (
     SHARES,
     SMALL,
     SYNCHRONOUS,
-    MeetingSetting,
     MeetingRun,
+    MeetingSetting,
     meeting_runs,
 )
 from lplab.widgets.explorer_base import Explorer
@@ -51,7 +51,8 @@ class MeetingState(ExplorerState):
     """The value of every control.
 
     Attributes:
-        learners, every, rate, momentum, sends, chunk, share, bits: of :class:`lplab.recordings.recorded_meetings.MeetingSetting`.
+        learners, every, rate, momentum, sends, chunk, share, bits: of a
+            :class:`~lplab.recordings.recorded_meetings.MeetingSetting`.
         link: a value of ``LINKS``.
 
     Raises:
