@@ -67,8 +67,8 @@ def read(path: Path) -> dict[str, dict[str, float]]:
 
 
 def write(more: dict[str, dict[str, float]]) -> None:
-    """Add runs to the file, in the order in which they are declared."""
-    found = more | read(FILE)
+    """Put runs into the file, in the order in which they are declared; a run of the same name goes out."""
+    found = read(FILE) | more
     names = [ALONE, SYNCHRONOUS, *(meeting.name for meeting in RECORDED)]
     lines = [f"{json.dumps(name)}: {json.dumps(found[name])}" for name in names if name in found]
     part = FILE.with_suffix(f".{os.getpid()}")
