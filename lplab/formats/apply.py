@@ -53,7 +53,8 @@ def quantize(
             x = np.asarray(x)
         return _quantize_array(roundings[mode, random_bits, variant, x.dtype], x, number, out, axis)
     torch: Any = sys.modules.get("torch")
-    if isinstance(x, getattr(torch, "Tensor", ())):  # Tensor is missing while another thread is importing torch
+    tensor: Any = getattr(torch, "Tensor", ())  # missing while another thread is importing torch
+    if isinstance(x, tensor):
         from lplab.formats import tensors
 
         if torch.compiler.is_dynamo_compiling() and out is None and -(2**63) <= number < 2**63:

@@ -80,7 +80,7 @@ def what_you_saw() -> figures.DataTable:
             "of the gain of every step": [gained(run.loss) for run in rows.values()],
             "a learner sends, a step": [run.bytes_a_step for run in rows.values()],
         },
-        caption="240 steps from one checkpoint, four learners but for the first row. The gain is from one alone to a gradient in each step.",
+        caption="240 steps from one checkpoint, four learners but for the first row, one seed. The gain is from one alone to a gradient in each step.",
         formats={
             "loss (bits a character)": ".3f",
             "of the gain of every step": ".0%",
@@ -140,7 +140,7 @@ def memory_table() -> figures.DataTable:
             "loss (bits a character)": [run.loss for run in rows.values()],
             "of the gain of every step": [gained(run.loss) for run in rows.values()],
         },
-        caption="What the residual of SparseLoCo does, four learners that meet every 12 steps",
+        caption="What the residual of SparseLoCo does, four learners that meet every 12 steps, one seed",
         formats={"loss (bits a character)": ".3f", "of the gain of every step": ".0%"},
     )
 
