@@ -153,7 +153,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 STARS: dict[str, MeetingSetting] = {  # dots of the plane
     "FedAvg": MeetingSetting(),
     "DiLoCo": MeetingSetting(4, 12, *NESTEROV),
-    "DiLoCo every 60": MeetingSetting(4, 60, *NESTEROV),
+    "every 60": MeetingSetting(4, 60, *NESTEROV),
     "in 4 bits": MeetingSetting(4, 12, *NESTEROV, sends=SMALL),
     "SparseLoCo": MeetingSetting(sends=FEW),
     "without memory": MeetingSetting(sends=FEW, memory=False),
@@ -165,7 +165,7 @@ STARS: dict[str, MeetingSetting] = {  # dots of the plane
 
 @cache
 def limits() -> tuple[float, float]:
-    """Ends of the axis of losses: all recorded trainings fit, up to what diverges."""
+    """Ends of the axis of losses: all recorded trainings fit that do not diverge."""
     runs = meeting_runs()
     top = max(float(runs[ALONE].losses.max()), 0.0)
     low = min(run.loss for run in runs.values())
@@ -176,11 +176,12 @@ def losses_figure(state: MeetingState) -> Any:
     """The training of a state beside one alone and a synchronous one."""
     runs, run = meeting_runs(), state.run
     beside = {"one alone": runs[ALONE], "meeting in each step": runs[SYNCHRONOUS]}
+    low, top = limits()
     return figures.meeting_losses(
         {"this setting": (run.steps, run.losses)},
         {name: (each.steps, each.losses) for name, each in beside.items()},
         steps=int(run.steps[-1]),
-        limits=limits(),
+        limits=(low, max(top, float(run.losses.max()) + 0.05)),  # room for what diverges
         title=f"This setting ends at {run.loss:.3f} bits, one alone at {runs[ALONE].loss:.3f}",
         height=300,
     )
