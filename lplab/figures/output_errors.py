@@ -27,7 +27,7 @@ def output_errors(
         ValueError: no way, an error that is not a finite number above 0, or a chosen way that is not there.
 
     >>> output_errors({"nearest": 0.2, "GPTQ": 0.1}, "GPTQ", what="the output").layout.meta["title"]
-    'GPTQ: the output is off by 10.0 %'
+    'GPTQ: an error of 10.0 %'
     """
     rows = axes.row_axis(errors, chosen)
     values = np.array(list(errors.values()), np.float64)
@@ -64,7 +64,7 @@ def output_errors(
     return style.apply_style(
         style.figure([lines, points, traces.words("errors", values, y, texts, "middle right")], layout),
         alt=f"Error of {what}. {told}.",
-        title=title or f"{chosen}: {what} is off by {percent(errors[chosen])}",
+        title=title or f"{chosen}: an error of {percent(errors[chosen])}",
         height=height or 120 + 44 * len(errors),
         l=150,
     )

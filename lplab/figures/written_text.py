@@ -62,6 +62,7 @@ def written_text(
         hover,
         text=np.array(others, dtype=str),
         customdata=np.array([losses[name] for name in others]),
+        cliponaxis=False,  # a mark at the end of the axis is whole
     )
     here = traces.points(
         "this recipe",
@@ -71,6 +72,7 @@ def written_text(
         hover,
         text=np.array([chosen], dtype=str),
         customdata=np.array([loss]),
+        cliponaxis=False,
     )
     as_it_is = traces.line(
         "unrounded", np.full(2, unrounded), np.array([0.0, BELOW]), traces.stroke(style.GREEN, 3), "unrounded %{x:.2f}"

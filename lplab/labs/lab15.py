@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,8 @@ def guided_explorer() -> GuidedExplorer:
 def _a_scale_for_each_token(state: FewBitsState) -> str:
     zeroed, before = few.rounded(state).zeroed, few.rounded(state.changed(per="tensor")).zeroed
     return (
-        f"With a scale for each token, {percent(zeroed)} of this input become zero, and no longer {percent(before)}. The huge number sets the scale of its own token "
-        f"alone. The loss rises by {few.cost(state):.2f} bits a token, and no longer by {few.cost(state.changed(per='tensor')):.2f}."
+        f"With a scale for each token, {percent(zeroed)} of this input become zero, instead of {percent(before)}. The huge number sets the scale of its own token "
+        f"alone. The loss rises by {few.cost(state):.2f} bits a token, instead of {few.cost(state.changed(per='tensor')):.2f}."
     )
 
 
@@ -50,8 +51,15 @@ def _which_repair(state: FewBitsState) -> str:
     told = ", ".join(f"{name} {costs[name]:.2f}" for name in ("split", "smooth", "rotate"))
     return (
         f"The loss rises by {costs['as they are']:.2f} bits a token without a repair. With the repairs it rises by less: {told}. Splitting helps most, as the few channels with "
-        "huge numbers are not rounded at all. It also costs most on a chip, which has to multiply these channels apart, in 16 bits."
+        "huge numbers are not rounded at all. It also costs most on a chip, which has to multiply these channels apart, in 16 bits. In the layer of your guess, "
+        f"rotating still leaves an error of {percent(few.rounded(state.changed(method=few.ROTATE)).error)}: its first token, now spread over all channels, still sets the one scale. The gain comes from other layers."
     )
+
+
+def _which_repair_is_true(state: FewBitsState) -> bool:
+    cost = {name: few.cost(each) for name, each in few.beside(state).items()}
+    best = cost["split"] < min(cost["smooth"], cost["rotate"]) and max(cost.values()) == cost["as they are"]
+    return best and few.rounded(state.changed(method=few.ROTATE)).error > 0.9
 
 
 def _column_by_column(state: FewBitsState) -> str:
@@ -59,7 +67,7 @@ def _column_by_column(state: FewBitsState) -> str:
     errors = [few.rounded(each).error for each in (state, nearest)]
     return (
         f"With GPTQ, the layer's output is off by {percent(errors[0])}, which is {percent(errors[0] / errors[1])} of the {percent(errors[1])} to nearest. The loss of the whole model "
-        f"rises by {few.cost(state):.2f} bits a token, and to nearest by {few.cost(nearest):.2f}. The recording calibrates with {CALIBRATION_TOKENS:,} tokens, fewer than the 1,536 inputs of the widest layers. GPTQ's authors take 262,144. At 2 bits the loss is {few.recorded(two).loss:.1f} bits, and to nearest {few.recorded(two.changed(method='rtn')).loss:.1f}, so the model writes no English."
+        f"rises by {few.cost(state):.2f} bits a token, and to nearest by {few.cost(nearest):.2f}. The recording calibrates with {CALIBRATION_TOKENS:,} tokens, fewer than the 1,536 inputs of the widest layers. GPTQ's authors take 262,144. At 2 bits the loss is {few.recorded(two).loss:.1f} bits, and to nearest {few.recorded(two.changed(method='rtn')).loss:.1f}. A model that knows nothing loses {np.log2(VOCABULARY):.1f}, so no English is left."
     )
 
 
@@ -100,11 +108,7 @@ QUESTIONS = (
         " of the three brings the loss closest to that of the unrounded model?",
         {"method": few.SPLIT},
         _which_repair,
-        lambda state: (
-            lambda cost: (
-                cost["split"] < min(cost["smooth"], cost["rotate"]) and max(cost.values()) == cost["as they are"]
-            )
-        )({name: few.cost(each) for name, each in few.beside(state).items()}),
+        _which_repair_is_true,
         controls=("method", "per"),
         figure="text",
         guess=("split", "smooth", "rotate"),
@@ -138,7 +142,7 @@ GUIDED = ((explorer, QUESTIONS),)
 
 def first_answer() -> Text:
     """The question, and what the unrounded model answers."""
-    return Text(f"{QUESTION}\n\n{rounded_answers()[NOTHING].text} …")
+    return Text(f"{QUESTION}\n\n{textwrap.fill(f'{rounded_answers()[NOTHING].text} …', 100)}")
 
 
 def one_channel() -> go.Figure:
@@ -167,7 +171,7 @@ def what_you_saw() -> figures.DataTable:
             "bits a token": [answer.loss for answer in answers],
             "it writes": [_first_words(answer.text) for answer in answers],
         },
-        caption=f"What the model loses, and how it answers. {QUESTION}",
+        caption=f"What the model loses, and how it answers. The three rows with 4 bits are new. {QUESTION}",
         formats={"bits a token": ".2f"},
     )
 
@@ -181,7 +185,7 @@ def two_bit_grids() -> figures.DataTable:
     """Four weights on the levels that published methods have at 2 bits, the largest magnitude at 1."""
     rows = {
         "−1 to 1": ("symmetric", "whole numbers with a sign"),
-        "−2 to 1": ("full_range", "LSQ (lab 04), llama.cpp"),
+        "−2 to 1, mirrored": ("full_range", "llama.cpp; LSQ (lab 04) does not mirror"),
         "without zero": ("no_zero", "SAWB (2018, lab 04), ParetoQ (2025)"),
         "ternary": ("ternary", "ParetoQ, BitNet b1.58 (2024)"),
     }
@@ -241,7 +245,7 @@ def writing_speed() -> figures.DataTable:
 # ---- the model itself ------------------------------------------------------------------------------------------------
 
 
-def write(recipe: str, question: str = QUESTION, cache: Any = None) -> Text | None:
+def write(recipe: str, question: str = QUESTION, cache: Any = None) -> None:
     """Let SmolLM2 answer with a recipe of your own; where the model or a package is missing, a line says so.
 
     Args:
@@ -254,7 +258,8 @@ def write(recipe: str, question: str = QUESTION, cache: Any = None) -> Text | No
     """
     for package in ("torch", "gguf", "tokenizers"):
         if not can_be_imported(package):
-            return Text(missing_line(package, ". Install 'lplab[llm]'"))
+            print(missing_line(package, ". Install 'lplab[llm]'"))
+            return
     from lplab.datasets import characters, smollm2_file
     from lplab.models import RoundedCache, smollm2
     from lplab.models.chat import answer
@@ -263,7 +268,8 @@ def write(recipe: str, question: str = QUESTION, cache: Any = None) -> Text | No
     try:
         smollm2_file()
     except FileNotFoundError as missing:
-        return Text(str(missing))
+        print(missing)
+        return
     print("Reading the model …", flush=True)
     model, tokenizer = smollm2()
     if recipe != NOTHING:
@@ -276,7 +282,6 @@ def write(recipe: str, question: str = QUESTION, cache: Any = None) -> Text | No
         print(text.removeprefix(said), end="", flush=True)
         said = text
     print()
-    return None
 
 
 def torch_tokens(tokenizer: Any, text: str, count: int, length: int = 128) -> Any:

@@ -123,7 +123,7 @@ GPTQ_STEP = Exercise(
         1. `w[j]` becomes the nearest multiple of `step`. Halfway, take the even one.
         2. The columns after j change, so that the layer's output changes as little as possible. The columns before j stay.
 
-        A change $\Delta$ of the whole row costs $\Delta^T H\,\Delta$, where `h` is the matrix $H$ of the layer's inputs. If rounding adds $e$ to `w[j]`, the best changes $d$ of the columns after j solve
+        A change $\Delta$ of the whole row costs $\Delta^T H\,\Delta$, where `h` is the matrix $H$, the mean of $2\,x\,x^T$ over the layer's inputs $x$. It is large where two inputs go together. If rounding adds $e$ to `w[j]`, the best changes $d$ of the columns after j solve
 
         $$H_{LL}\;d=-e\,H_{Lj}$$
 

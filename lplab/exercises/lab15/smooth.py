@@ -115,7 +115,7 @@ SMOOTH = Exercise(
 
         $$s_j=\frac{(\max|x_j|)^{\alpha}}{(\max|w_j|)^{1-\alpha}}$$
 
-        Here $\max|x_j|$ is the largest magnitude of input j over all tokens, and $\max|w_j|$ that of its weights over all outputs. A maximum below `1e-5` counts as `1e-5`, so that an input that was always zero has a factor, too.
+        Here $\max|x_j|$ is the largest magnitude of input j over all tokens, and $\max|w_j|$ that of its weights over all outputs. A maximum below `1e-5` counts as `1e-5`.
     """,
     reference=smooth,
     form=SameShapes((("x", 0), ("w", 1))),

@@ -110,7 +110,7 @@ function drawMap(stage, name, part, [left, right], k) {
     set(marks, { d: levels.map((level) => `M${at(level)},${RULER - 10}v20`).join("") });
     dots.replaceChildren();
     for (const x of numbers) add(dots, "circle", { class: "green-fill", "fill-opacity": 0.6, cx: at(x), cy: RULER, r: 3 });
-    set(apart, {}, `4 levels, ${short(step, 2)} apart`);
+    set(apart, {}, `${right - left < 140 ? "" : "4 levels, "}${short(step, 2)} apart`); // a phone has no room for both
     for (const [each, [label, box, value]] of bars) {
       set(box, { class: each === axis ? "blue-fill" : "lp-outline" });
       for (const text of [label, value]) set(text, { class: each === axis ? "lp-strong" : "lp-small" });

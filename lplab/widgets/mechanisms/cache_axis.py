@@ -74,7 +74,7 @@ def levels(groups: np.ndarray) -> np.ndarray:
 MECHANISM = Mechanism(
     name="cache_axis",
     title="Keys and values of a cache, and what shares a scale",
-    todo="Drag an *orange: strip* of numbers that share a scale. Then press *Keys by channel*.",
+    todo="Drag a *orange: strip* of numbers that share a scale. Then press *Keys by channel*.",
     alt="Two maps, of keys and of values, with a row for each of 32 tokens and a column for each of 32 channels. Keys "
     "have columns of large numbers, values have none. A strip of numbers that share four levels can be moved over each "
     "map. Below, errors of the scores and of A·V for both directions.",

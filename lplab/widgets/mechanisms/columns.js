@@ -46,12 +46,13 @@ export default mechanism({
       add(svg, "text", { class: "lp-small lp-end", x: LEFT - 6, y: y(mark) + 4 }, percent(mark).replace("<", ""));
     }
     add(svg, "path", { class: "axis", d: `M${LEFT},${FOOT}H${width - RIGHT}` });
-    add(svg, "text", { class: "lp-small", x: 2, y: bottom + 28 }, "error of the output");
-    const legend = Math.max(128, width - RIGHT - 236);
+    const narrow = width < 380; // there the legend has a line of its own
+    add(svg, "text", { class: "lp-small", x: 2, y: bottom + (narrow ? 16 : 28) }, "error of the output");
+    const legend = narrow ? 2 : width - RIGHT - 236;
     const texts = ["nearest", "gptq"].map((how, k) => {
       const left = legend + k * (width - RIGHT - legend) / 2;
-      add(svg, "path", { class: how === "gptq" ? "blue-line" : "axis dashed", "stroke-width": 3, d: `M${left},${bottom + 24}h14` });
-      return add(svg, "text", { class: "lp-small", x: left + 18, y: bottom + 28 });
+      add(svg, "path", { class: how === "gptq" ? "blue-line" : "axis dashed", "stroke-width": 3, d: `M${left},${bottom + (narrow ? 30 : 24)}h14` });
+      return add(svg, "text", { class: "lp-small", x: left + 18, y: bottom + (narrow ? 34 : 28) });
     });
     const lines = { nearest: add(svg, "path", { class: "axis dashed", "stroke-width": 2 }), gptq: add(svg, "path", { class: "blue-line", "stroke-width": 2.5 }) };
     const dots = { nearest: add(svg, "circle", { class: "lp-tip", r: 5 }), gptq: add(svg, "circle", { class: "blue-fill", r: 5 }) };
