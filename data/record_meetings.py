@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 from lplab.claims.framework.local_trainings import ARMS, Arm, train
-from lplab.recordings.meetings import (
+from lplab.recordings.recorded_meetings import (
     ALONE,
     DENSE,
     FEW,
@@ -29,7 +29,7 @@ from lplab.recordings.meetings import (
     RECORDED,
     SMALL,
     SYNCHRONOUS,
-    Meeting,
+    MeetingSetting,
 )
 
 FOLDER = Path(__file__).parent
@@ -39,20 +39,20 @@ CLAIMS = ("diloco_2023", "streaming_diloco_2025", "sparseloco_2025")
 OF_CLAIMS = {  # names in the recording by the names of the claims' arms
     ALONE: ALONE,
     SYNCHRONOUS: SYNCHRONOUS,
-    "mean": Meeting().name,
-    "nesterov": Meeting(4, 12, *NESTEROV).name,
-    "mean, every 60": Meeting(every=60).name,
-    "nesterov, every 60": Meeting(4, 60, *NESTEROV).name,
-    "nesterov, 2 learners": Meeting(2, 12, *NESTEROV).name,
-    "nesterov, 8 learners": Meeting(8, 12, *NESTEROV).name,
-    "e3m0": Meeting(4, 12, *NESTEROV, sends=SMALL).name,
-    "sparse": Meeting(sends=FEW).name,
-    "sparse, no memory": Meeting(sends=FEW, memory=False).name,
-    "sparse, nesterov": Meeting(4, 12, *NESTEROV, sends=FEW).name,
+    "mean": MeetingSetting().name,
+    "nesterov": MeetingSetting(4, 12, *NESTEROV).name,
+    "mean, every 60": MeetingSetting(every=60).name,
+    "nesterov, every 60": MeetingSetting(4, 60, *NESTEROV).name,
+    "nesterov, 2 learners": MeetingSetting(2, 12, *NESTEROV).name,
+    "nesterov, 8 learners": MeetingSetting(8, 12, *NESTEROV).name,
+    "e3m0": MeetingSetting(4, 12, *NESTEROV, sends=SMALL).name,
+    "sparse": MeetingSetting(sends=FEW).name,
+    "sparse, no memory": MeetingSetting(sends=FEW, memory=False).name,
+    "sparse, nesterov": MeetingSetting(4, 12, *NESTEROV, sends=FEW).name,
 }
 
 
-def arm_of(meeting: Meeting) -> Arm:
+def arm_of(meeting: MeetingSetting) -> Arm:
     """The training of a way to meet."""
     outer = {MEAN: "mean", NESTEROV: "nesterov"}.get(
         (meeting.rate, meeting.momentum),
@@ -67,8 +67,8 @@ def read(path: Path) -> dict[str, dict[str, float]]:
 
 
 def write(more: dict[str, dict[str, float]]) -> None:
-    """Add runs to the file, in the order in which they are declared."""
-    found = more | read(FILE)
+    """Put runs into the file, in the order in which they are declared; a run of the same name goes out."""
+    found = read(FILE) | more
     names = [ALONE, SYNCHRONOUS, *(meeting.name for meeting in RECORDED)]
     lines = [f"{json.dumps(name)}: {json.dumps(found[name])}" for name in names if name in found]
     part = FILE.with_suffix(f".{os.getpid()}")

@@ -39,7 +39,7 @@ from lplab.figures.loss_scale_history import LossScaleHistory, loss_scale_histor
 from lplab.figures.lost_updates import lost_updates
 from lplab.figures.magnitude_histogram import magnitude_data, magnitude_histogram
 from lplab.figures.many_learners import LearnerScaling, LearnerSimilarity, many_learners
-from lplab.figures.meetings import byte_loss_plane, meeting_losses, meeting_seconds
+from lplab.figures.meeting_curves import byte_loss_plane, meeting_losses, meeting_seconds
 from lplab.figures.momentum_placement import momentum_placement
 from lplab.figures.multiplier_cost import multiplier_cost
 from lplab.figures.number_line import number_line, number_line_data

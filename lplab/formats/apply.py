@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from lplab.formats import counter_rng
-from lplab.formats.inputs import as_float_array, as_rows, is_torch, working_dtype
+from lplab.formats.inputs import as_float_array, as_rows, working_dtype
 from lplab.formats.paths import array_kernels, block_rounding, kernel_selection
 from lplab.formats.rounding import Rounding, as_rounding
 from lplab.formats.rounding_spec import BlockSpec, Grid, RoundingSpec, Table
@@ -52,10 +52,11 @@ def quantize(
                 return keep_mask(x, out, lambda plain: quantize(roundings, plain, *again))
             x = np.asarray(x)
         return _quantize_array(roundings[mode, random_bits, variant, x.dtype], x, number, out, axis)
-    if is_torch(x):
+    torch: Any = sys.modules.get("torch")
+    tensor: Any = getattr(torch, "Tensor", ())  # missing while another thread is importing torch
+    if isinstance(x, tensor):
         from lplab.formats import tensors
 
-        torch = sys.modules["torch"]
         if torch.compiler.is_dynamo_compiling() and out is None and -(2**63) <= number < 2**63:
             how = mode, random_bits, variant, number, axis
             return torch.ops.lplab.quantize(x, roundings.number, *how)

@@ -1,6 +1,7 @@
 """Local steps between processes: an optimizer that meets the others after every so many of its own steps.
 
-    meetings = local_steps(model, optimizer, every=30, compressor="sparseloco", store=store, rank=rank, world=4)
+    meetings = local_steps(model, optimizer, every=30, outer="mean", compressor="sparseloco",
+                           store=store, rank=rank, world=4)
     ...                                                       # the training loop stays as it is
     optimizer.step()                                          # every thirtieth call of it ends with a meeting
 

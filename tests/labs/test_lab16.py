@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lplab.labs import lab16
-from lplab.recordings.meetings import ALONE, SYNCHRONOUS, meeting_runs
+from lplab.recordings.recorded_meetings import ALONE, SYNCHRONOUS, meeting_runs
 
 
 def test_a_slower_link_waits_longer():

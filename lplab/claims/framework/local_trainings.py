@@ -67,6 +67,8 @@ ARMS = {
     "sparse, no memory": Arm(outer="mean", compressor=f"{SPARSE}:decay=0"),
     "sparse, mean over all": Arm(outer="mean", compressor=f"{SPARSE}:mean=learners"),
     "sparse, nesterov": Arm(compressor=SPARSE),
+    "scalecom": Arm(outer="mean", compressor="scalecom:chunk=45,wire=fp16,small=compressed"),
+    "adacomp": Arm(outer="mean", compressor="adacomp:bin=63,scale_factor=1.6,small=compressed"),
     "nesterov, 2 learners": Arm(learners=2),
     "nesterov, 8 learners": Arm(learners=8),
 }

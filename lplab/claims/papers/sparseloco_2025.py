@@ -23,6 +23,8 @@ LABELS = {
     "sparse, no memory": "without memory",
     "sparse, mean over all": "mean over all learners",
     "sparse, nesterov": "with Nesterov's momentum",
+    "scalecom": "ScaleCom",
+    "adacomp": "AdaComp",
     "alone": "one learner alone",
     "synchronous": "synchronous",
     "mean": "dense mean",
@@ -41,14 +43,16 @@ claim = ClaimBuilder(
     published="messages more than 146 times shorter; a lower loss than DiLoCo at 512 million parameters",
     experiment="The trainings of DiLoCo's claim: 4 learners, 240 steps, a meeting every 12. SparseLoCo sends 64 "
     "elements of each chunk of 4,096 in two bits, outside is the plain mean. Beside it: without memory of what is "
-    "not sent, the mean over all learners, and Nesterov's momentum on top.",
+    "not sent, the mean over all learners, and Nesterov's momentum on top; and ScaleCom and AdaComp in its place, with "
+    "settings that send about as many bytes.",
     points=tuple({"arm": name} for name in LABELS),
     seeds=SEEDS,
     budget_seconds=900,
     budget=LONG,
     limits="A hundred thousand parameters and 20 meetings. Chunks of this net are smaller than 4,096 where its "
     "matrices are, and vectors go whole: its messages are 79 times shorter than in float32. Nesterov's rate and "
-    "momentum are DiLoCo's, not tuned for sparse messages.",
+    "momentum are DiLoCo's, not tuned for sparse messages. ScaleCom and AdaComp are made for a message in each step, "
+    "not for 20 in all.",
 )
 
 
@@ -120,6 +124,17 @@ def momentum_on_top_spoils(results: Results) -> CheckResult:
         f"With memory and Nesterov's step the loss begins at {start:.2f} bits and ends at {end:.2f}; above one learner "
         f"alone: {paired_text(gap)}.",
         above(gap),
+    )
+
+
+@claim.explanation("Better than ScaleCom and AdaComp with about as many bytes")
+def better_than_its_ancestors(results: Results) -> CheckResult:
+    """SparseLoCo ends surely below ScaleCom and AdaComp, whose messages have about as many bytes."""
+    gaps = {LABELS[arm]: _loss(results, arm) - _loss(results, "sparse") for arm in ("scalecom", "adacomp")}
+    sent = {label: results.values("bytes", arm=arm).mean() / 1e6 for arm, label in LABELS.items()}
+    text = "; ".join(f"{label} {paired_text(gap)}, with {sent[label]:.2f} MB" for label, gap in gaps.items())
+    return paired_result(
+        f"Bits above SparseLoCo, which sends {sent[LABELS['sparse']]:.2f} MB: {text}.", *map(above, gaps.values())
     )
 
 

@@ -179,7 +179,7 @@ def once_loses_still_less(results: Results) -> CheckResult:
 
 @claim.explanation("A quarter of the bytes of 16 bits leaves a node")
 def a_quarter_leaves(results: Results) -> CheckResult:
-    """Of the bytes of a ring in 16 bits less than 26 % leave a node."""
+    """Less than 26 % of the bytes of a ring in 16 bits leave a node."""
     shares = np.concatenate([1 / _ratio(results, "bytes_16", "bytes_twice", n) for n in LEARNERS])
     errors = [100 * _errors(results, "ring_16", n).max() for n in LEARNERS]
     return CheckResult(

@@ -16,7 +16,7 @@ from lplab.exercises.student_figures import read_results, student_figure
 
 
 def growth(steps, plain, rounded):
-    """Exponent of the power law of what rounding costs, the cost it predicts at twice the longest training, best steps."""
+    """Exponent of the power law of what rounding costs, the cost at twice the longest training, best steps."""
     cost = rounded - plain
     there = cost > 0
     exponent, offset = np.polyfit(np.log(steps[there]), np.log(cost[there]), 1)

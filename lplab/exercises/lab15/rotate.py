@@ -17,7 +17,7 @@ from lplab.quantizers import WeightGrid, random_rotation, rotate_reader
 
 
 def rotate(embedding, gain, w_in, w_out, q, layer_norm):
-    """The embedding, w_in and w_out of a model whose stream is x @ q, and whose norm has no gain and subtracts no mean."""
+    """Embedding, w_in and w_out of a model whose stream is x @ q; its norm has no gain and subtracts no mean."""
     if layer_norm:
         embedding = embedding - embedding.mean(axis=1, keepdims=True)
         w_out = w_out - w_out.mean(axis=0)

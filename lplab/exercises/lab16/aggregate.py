@@ -19,7 +19,7 @@ from lplab.exercises.student_figures import as_array, read_results, student_figu
 
 
 def two_means(positions, values, n):
-    """The mean of each of n elements over the learners that sent it, and over all learners; row i is learner i's message."""
+    """Mean of each of n elements over those who sent it, and over all learners; row i is learner i's message."""
     total, senders = np.zeros(n), np.zeros(n)
     for i, where in enumerate(positions):
         total[where] += values[i]
@@ -76,7 +76,7 @@ def cases() -> list[Args]:
 
 
 def many() -> list[Args]:
-    """As many elements as a chunk has."""
+    """Messages about one element of 64, out of 4,096."""
     return [(*messages(30 + seed, learners, 64, 4096), 4096) for seed, learners in enumerate((2, 8, 20))]
 
 

@@ -18,7 +18,7 @@ from lplab.exercises.student_figures import read_results, student_figure
 
 
 def message_bits(n, k, chunk, value_bits, plain_bits):
-    """Bits of a message, share of the positions in them, fewest bits for the positions, times shorter than n plain numbers."""
+    """Bits of a message, the positions' share, fewest bits for the positions, times shorter than n plain numbers."""
     width = (chunk - 1).bit_length()
     positions, values, least = 0, 0, 0.0
     for first in range(0, n, chunk):

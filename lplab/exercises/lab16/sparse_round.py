@@ -23,7 +23,7 @@ def four_values(x):
 
 
 def sparse_round(error, delta, k, chunk, decay):
-    """What a learner sends of decay * error + delta, zero where nothing is sent, and what it keeps for the next round."""
+    """What a learner sends of decay * error + delta (0 where nothing is sent), and what it keeps."""
     total = decay * error + delta
     chosen = np.zeros(total.size, bool)
     for first in range(0, total.size, chunk):

@@ -202,7 +202,7 @@ def _off(exact: np.ndarray, found: np.ndarray) -> float:
 
 @cache
 def _hessian(name: str) -> np.ndarray:
-    """Of every second token; the others tell the error."""
+    """The Hessian of the inputs of every second token; the others tell the error."""
     return np.asarray(input_hessian(layer(name)[0][::2]))
 
 

@@ -10,7 +10,7 @@ from lplab import figures
 from lplab.figures.many_learners import bytes_word
 from lplab.hardware import Cluster, compare_methods, simulate_local_steps
 from lplab.hardware.units import duration
-from lplab.recordings.meetings import (
+from lplab.recordings.recorded_meetings import (
     ALONE,
     BITS,
     CHUNKS,
@@ -25,8 +25,8 @@ from lplab.recordings.meetings import (
     SHARES,
     SMALL,
     SYNCHRONOUS,
-    Meeting,
     MeetingRun,
+    MeetingSetting,
     meeting_runs,
 )
 from lplab.widgets.explorer_base import Explorer
@@ -51,7 +51,8 @@ class MeetingState(ExplorerState):
     """The value of every control.
 
     Attributes:
-        learners, every, rate, momentum, sends, chunk, share, bits: of :class:`lplab.recordings.meetings.Meeting`.
+        learners, every, rate, momentum, sends, chunk, share, bits: of a
+            :class:`~lplab.recordings.recorded_meetings.MeetingSetting`.
         link: a value of ``LINKS``.
 
     Raises:
@@ -77,9 +78,9 @@ class MeetingState(ExplorerState):
             raise ValueError(f"no training of this setting is recorded: {self.meeting.name}")
 
     @property
-    def meeting(self) -> Meeting:
+    def meeting(self) -> MeetingSetting:
         """The recorded setting."""
-        return Meeting(**{name: getattr(self, name) for name in PREFERRED})
+        return MeetingSetting(**{name: getattr(self, name) for name in PREFERRED})
 
     @property
     def run(self) -> MeetingRun:
@@ -97,7 +98,7 @@ class MeetingState(ExplorerState):
         for name in changes.keys() & controls.keys():
             changes[name] = controls[name].check(name, changes[name], self)
         wanted = {name: changes.get(name, getattr(self, name)) for name in PREFERRED}
-        if Meeting(**wanted).name in meeting_runs():
+        if MeetingSetting(**wanted).name in meeting_runs():
             return replace(self, **changes)
         best = max(
             (each for each in recorded() if all(_has(each, name, wanted[name]) for name in changes if name in wanted)),
@@ -114,11 +115,11 @@ class MeetingState(ExplorerState):
         """Python that gives the numbers of this state: the recording, and the simulated step."""
         given = ", ".join(
             f"{each.name}={getattr(self.meeting, each.name)!r}"
-            for each in fields(Meeting)
+            for each in fields(MeetingSetting)
             if getattr(self.meeting, each.name) != each.default
         )
         return (
-            f"run = meeting_runs()[Meeting({given}).name]\n"
+            f"run = meeting_runs()[MeetingSetting({given}).name]\n"
             f"cluster = Cluster({CHIP!r}, {self.learners}, {self.link!r})\n"
             f"step = simulate_local_steps({MODEL!r}, cluster, every={self.every}, "
             f"compressor={self.meeting.compressor!r}, outer={_outer(self)!r}, batch={BATCH})\n"
@@ -127,12 +128,12 @@ class MeetingState(ExplorerState):
 
 
 @cache
-def recorded() -> tuple[Meeting, ...]:
+def recorded() -> tuple[MeetingSetting, ...]:
     """The settings that the file has, of those that remember what they do not send."""
     return tuple(each for each in RECORDED if each.memory and each.name in meeting_runs())
 
 
-def _has(meeting: Meeting, name: str, value: Any) -> bool:
+def _has(meeting: MeetingSetting, name: str, value: Any) -> bool:
     """Whether a setting has this value, or does not care."""
     return bool(getattr(meeting, name) == value or (name in OF_FEW and meeting.sends != FEW))
 
@@ -149,13 +150,13 @@ PRESETS: dict[str, dict[str, Any]] = {
         "rate": 1.0, "momentum": 0.0, "sends": FEW, "chunk": 4096, "share": 64, "bits": 2, "every": 12, "learners": 4,
     },
 }  # fmt: skip
-STARS: dict[str, Meeting] = {  # dots of the plane
-    "FedAvg": Meeting(),
-    "DiLoCo": Meeting(4, 12, *NESTEROV),
-    "DiLoCo every 60": Meeting(4, 60, *NESTEROV),
-    "in 4 bits": Meeting(4, 12, *NESTEROV, sends=SMALL),
-    "SparseLoCo": Meeting(sends=FEW),
-    "without memory": Meeting(sends=FEW, memory=False),
+STARS: dict[str, MeetingSetting] = {  # dots of the plane
+    "FedAvg": MeetingSetting(),
+    "DiLoCo": MeetingSetting(4, 12, *NESTEROV),
+    "every 60": MeetingSetting(4, 60, *NESTEROV),
+    "in 4 bits": MeetingSetting(4, 12, *NESTEROV, sends=SMALL),
+    "SparseLoCo": MeetingSetting(sends=FEW),
+    "without memory": MeetingSetting(sends=FEW, memory=False),
 }
 
 
@@ -164,7 +165,7 @@ STARS: dict[str, Meeting] = {  # dots of the plane
 
 @cache
 def limits() -> tuple[float, float]:
-    """Ends of the axis of losses: all recorded trainings fit, up to what diverges."""
+    """Ends of the axis of losses: all recorded trainings fit that do not diverge."""
     runs = meeting_runs()
     top = max(float(runs[ALONE].losses.max()), 0.0)
     low = min(run.loss for run in runs.values())
@@ -175,13 +176,14 @@ def losses_figure(state: MeetingState) -> Any:
     """The training of a state beside one alone and a synchronous one."""
     runs, run = meeting_runs(), state.run
     beside = {"one alone": runs[ALONE], "meeting in each step": runs[SYNCHRONOUS]}
+    low, top = limits()
     return figures.meeting_losses(
         {"this setting": (run.steps, run.losses)},
         {name: (each.steps, each.losses) for name, each in beside.items()},
         steps=int(run.steps[-1]),
-        limits=limits(),
+        limits=(low, max(top, float(run.losses.max()) + 0.05)),  # room for what diverges
         title=f"This setting ends at {run.loss:.3f} bits, one alone at {runs[ALONE].loss:.3f}",
-        height=320,
+        height=300,
     )
 
 
@@ -196,7 +198,7 @@ def plane_figure(state: MeetingState) -> Any:
         dots | {"in each step": (together.bytes_a_step, together.loss)},
         (state.run.bytes_a_step, state.run.loss),
         {"one alone": runs[ALONE].loss},
-        height=340,
+        height=310,
     )
 
 
@@ -230,7 +232,7 @@ def time_figure(state: MeetingState) -> Any:
     found = dict(seconds(state))
     alone = found.pop("alone")
     name = next(label for label, value in LINKS.items() if value == state.link)
-    return figures.meeting_seconds(found, alone, "this setting", link=name, height=300)
+    return figures.meeting_seconds(found, alone, "this setting", link=name, height=290)
 
 
 def summary(state: MeetingState) -> str:
@@ -262,7 +264,7 @@ class MeetingExplorer(Explorer):
 
     imports = (
         "from lplab.hardware import Cluster, simulate_local_steps",
-        "from lplab.recordings.meetings import Meeting, meeting_runs",
+        "from lplab.recordings.recorded_meetings import MeetingSetting, meeting_runs",
     )
     state_class, preset_fields = MeetingState, PRESETS
     side: ClassVar = {

@@ -8,13 +8,15 @@ import pytest
 
 from lplab import claims
 from lplab.claims import Results
-from lplab.claims.papers import adacomp_2018, scalecom_2020_rates, scalecom_2020_speedup
+from lplab.claims.papers import adacomp_2018, scalecom_2020_rates, scalecom_2020_speedup, sparseloco_2025
+from lplab.compression import SparseLoCo
 
 TRIES = 60
 OF_THEIR_OWN = {  # checks that other numbers than these random ones make fail, further down
     adacomp_2018._some_bins_are_empty,
     scalecom_2020_rates.other_readings_fail,
     scalecom_2020_speedup.limits_of_the_shares,
+    sparseloco_2025.messages_are_short,
 }
 
 
@@ -87,6 +89,15 @@ def test_shares_that_allow_less_than_was_published_are_told(monkeypatch):
     monkeypatch.setattr(scalecom_2020_speedup, "SHARES", {8: 0.4, 32: 0.2})
     finding = scalecom_2020_speedup.limits_of_the_shares(results)
     assert not finding.holds and "40 and 20 %" in finding.sentence
+
+
+def test_longer_messages_are_told(monkeypatch):
+    claim = claims.get("sparseloco_2025")
+    results = claims.stored(claim).results(claim)
+    assert sparseloco_2025.messages_are_short(results).holds
+    monkeypatch.setattr(sparseloco_2025, "SparseLoCo", lambda: SparseLoCo(bits=4))
+    finding = sparseloco_2025.messages_are_short(results)
+    assert not finding.holds and "128.0 times" in finding.sentence
 
 
 def test_ours_of_the_shared_update_says_whether_weights_are_equal():

@@ -3,7 +3,7 @@
 import pytest
 
 from lplab.hardware import Cluster, simulate, simulate_local_steps
-from lplab.recordings.meetings import DENSE, FEW, RECORDED, SMALL, meeting_runs
+from lplab.recordings.recorded_meetings import DENSE, FEW, RECORDED, SMALL, meeting_runs
 from lplab.widgets import MeetingExplorer
 from lplab.widgets.explorers import meeting_explorer as meet
 from lplab.widgets.explorers.meeting_explorer import MeetingState

@@ -14,7 +14,7 @@ from lplab.figures.many_learners import bytes_word
 from lplab.hardware.units import duration
 
 Curve = tuple[Any, Any]  # steps and losses, of one length
-ROOM = 0.35  # decades beside the outermost dots of the plane, for their names
+ROOM = 0.3  # decades beside the outermost dots of the plane, for their names
 
 
 def meeting_losses(

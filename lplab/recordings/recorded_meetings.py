@@ -20,7 +20,7 @@ CHUNKS, SHARES, BITS = (256, 4096), (16, 64, 256), (2, 8)
 
 
 @dataclass(frozen=True)
-class Meeting:
+class MeetingSetting:
     """How learners meet.
 
     Attributes:
@@ -31,7 +31,7 @@ class Meeting:
         chunk, share, bits: of :data:`FEW`: elements of a chunk, of which one of so many is sent, and bits of a value.
         memory: whether what is not sent stays for later, in :data:`FEW`.
 
-    >>> Meeting().compressor, Meeting(sends=FEW).compressor
+    >>> MeetingSetting().compressor, MeetingSetting(sends=FEW).compressor
     ('dense', 'sparseloco:chunk=4096,k=64,bits=2')
     """
 
@@ -55,7 +55,7 @@ class Meeting:
 
     @property
     def name(self) -> str:
-        """Its name in the file."""
+        """The name of the setting in the file."""
         outer = f"rate {self.rate:g}, momentum {self.momentum:g}"
         return f"{self.learners} learners, every {self.every}, {outer}, {self.compressor}"
 
@@ -63,18 +63,18 @@ class Meeting:
 RECORDED = tuple(
     dict.fromkeys(
         [
-            Meeting(),
-            Meeting(4, 12, *NESTEROV),
-            Meeting(sends=FEW),
-            *(Meeting(4, every, *outer) for outer in (MEAN, NESTEROV) for every in EVERY),
-            Meeting(sends=FEW, memory=False),
-            *(Meeting(rate=rate, momentum=momentum) for momentum in MOMENTA for rate in RATES),
-            *(Meeting(n, 12, *outer) for outer in (MEAN, NESTEROV) for n in LEARNERS),
-            *(Meeting(sends=FEW, share=share, bits=bits) for bits in BITS for share in SHARES),
-            *(Meeting(sends=FEW, chunk=256, share=share) for share in SHARES),
-            *(Meeting(4, 12, *outer, sends=SMALL) for outer in (NESTEROV, MEAN)),
-            Meeting(every=60, sends=FEW),
-            Meeting(4, 12, *NESTEROV, sends=FEW),
+            MeetingSetting(),
+            MeetingSetting(4, 12, *NESTEROV),
+            MeetingSetting(sends=FEW),
+            *(MeetingSetting(4, every, *outer) for outer in (MEAN, NESTEROV) for every in EVERY),
+            MeetingSetting(sends=FEW, memory=False),
+            *(MeetingSetting(rate=rate, momentum=momentum) for momentum in MOMENTA for rate in RATES),
+            *(MeetingSetting(n, 12, *outer) for outer in (MEAN, NESTEROV) for n in LEARNERS),
+            *(MeetingSetting(sends=FEW, share=share, bits=bits) for bits in BITS for share in SHARES),
+            *(MeetingSetting(sends=FEW, chunk=256, share=share) for share in SHARES),
+            *(MeetingSetting(4, 12, *outer, sends=SMALL) for outer in (NESTEROV, MEAN)),
+            MeetingSetting(every=60, sends=FEW),
+            MeetingSetting(4, 12, *NESTEROV, sends=FEW),
         ]
     )
 )
@@ -111,7 +111,7 @@ def meeting_runs() -> MappingProxyType[str, MeetingRun]:
     """The runs by name (``data/record_meetings.py`` makes them again).
 
     >>> runs = meeting_runs()
-    >>> runs["synchronous"].loss < runs[Meeting().name].loss < runs["alone"].loss
+    >>> runs["synchronous"].loss < runs[MeetingSetting().name].loss < runs["alone"].loss
     True
     """
     stored = json.loads((data_folder() / "meetings" / "transformer.json").read_text("utf-8"))

@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from lplab.compression import compressor_catalogue
-from lplab.recordings.meetings import ALONE, FEW, NESTEROV, RECORDED, SMALL, SYNCHRONOUS, Meeting, meeting_runs
+from lplab.recordings.recorded_meetings import (
+    ALONE,
+    FEW,
+    NESTEROV,
+    RECORDED,
+    SMALL,
+    SYNCHRONOUS,
+    MeetingSetting,
+    meeting_runs,
+)
 from tests.datasets.scripts import script
 
 FOUND = meeting_runs()
@@ -33,12 +42,12 @@ def test_bytes_are_those_of_the_messages():
 
 
 def loss(**setting):
-    return FOUND[Meeting(**setting).name].loss
+    return FOUND[MeetingSetting(**setting).name].loss
 
 
 def test_meeting_helps_and_does_not_reach_each_step():
     """A rate of 1 with a momentum of 0.9 overshoots too far for 20 meetings."""
-    too_far = Meeting(rate=1.0, momentum=0.9)
+    too_far = MeetingSetting(rate=1.0, momentum=0.9)
     assert FOUND[too_far.name].loss > FOUND[ALONE].loss
     for meeting in RECORDED:
         if meeting.every == 12 and meeting.learners == 4 and meeting.sends != FEW and meeting != too_far:
@@ -55,7 +64,7 @@ def test_overshooting_helps_and_meeting_seldom_costs():
 def test_memory_is_what_makes_few_numbers_work():
     assert loss(sends=FEW) < loss(sends=FEW, memory=False)
     before = FOUND[ALONE].losses[0]
-    assert FOUND[Meeting(4, 12, *NESTEROV, sends=FEW).name].loss > before, "two memories overshoot"
+    assert FOUND[MeetingSetting(4, 12, *NESTEROV, sends=FEW).name].loss > before, "two memories overshoot"
     shares = [loss(sends=FEW, share=share) for share in (16, 64, 256)]
     assert shares == sorted(shares), "the more is sent, the lower the loss"
 
@@ -64,7 +73,7 @@ def test_memory_is_what_makes_few_numbers_work():
 def test_a_run_can_be_made_again():
     from lplab.claims.framework.local_trainings import train
 
-    meeting = Meeting(2, 60)
+    meeting = MeetingSetting(2, 60)
     made = train(script("record_meetings").arm_of(meeting), 3)
     np.testing.assert_allclose(made["loss"], FOUND[meeting.name].loss, atol=5e-3)
     assert made["bytes"] == FOUND[meeting.name].sent_bytes
