@@ -13,6 +13,7 @@ from lplab.claims.papers.awq_2024 import AWQ_2024
 from lplab.claims.papers.ddl_2017 import DDL_2017
 from lplab.claims.papers.deepseek_promotion_2024 import DEEPSEEK_PROMOTION_2024
 from lplab.claims.papers.diloco_2023 import DILOCO_2023
+from lplab.claims.papers.diloco_2023_meetings import DILOCO_2023_MEETINGS
 from lplab.claims.papers.domains import DOMAINS_CLAIM
 from lplab.claims.papers.error_feedback import ERROR_FEEDBACK
 from lplab.claims.papers.federated_2017 import FEDERATED_2017
@@ -112,6 +113,7 @@ CLAIMS: tuple[Claim, ...] = (
     LEMPEL_ZIV,
     FEDERATED_2017,
     DILOCO_2023,
+    DILOCO_2023_MEETINGS,
     STREAMING_DILOCO_2025,
     SPARSELOCO_2025,
     ZEROPP_2023,

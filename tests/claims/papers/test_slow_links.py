@@ -13,6 +13,7 @@ from lplab.claims.framework.branches import checkpoint
 from lplab.claims.framework.local_trainings import ARMS, BATCH, LEARNERS, trained
 from lplab.claims.papers import zeropp_2023
 from lplab.claims.papers.diloco_2023 import DILOCO_2023
+from lplab.claims.papers.diloco_2023_meetings import DILOCO_2023_MEETINGS
 from lplab.claims.papers.sparseloco_2025 import SPARSELOCO_2025
 from lplab.claims.papers.streaming_diloco_2025 import STREAMING_DILOCO_2025
 from lplab.claims.papers.zeropp_2023 import ZEROPP_2023
@@ -115,6 +116,10 @@ LOSSES = {
     "synchronous": 2.32,
     "mean": 2.38,
     "nesterov": 2.335,
+    "nesterov, 2 learners": 2.38,
+    "nesterov, 8 learners": 2.31,
+    "nesterov, every 60": 2.355,
+    "mean, every 60": 2.39,
     "e3m0": 2.34,
     "sparse": 2.33,
     "sparse, no memory": 2.44,
@@ -144,6 +149,18 @@ def spoilt(point, seed):
 def test_diloco_holds_and_can_fail(change, which):
     assert holds(DILOCO_2023, as_published) == ([True] * 3, [])
     assert not holds(DILOCO_2023, but(as_published, "loss", **change))[0][which]
+
+
+@pytest.mark.parametrize(("change", "which"), [
+    ({"arm": "nesterov, every 60", "value": 2.6}, 0),
+    ({"arm": "nesterov, 2 learners", "value": 2.6}, 1),
+    ({"arm": "nesterov, 8 learners", "value": 2.4, "seed": 4}, 1),
+    ({"arm": "nesterov, 8 learners", "value": 2.0}, 2),
+])  # fmt: skip
+def test_few_meetings_hold_and_can_fail(change, which):
+    assert holds(DILOCO_2023_MEETINGS, as_published) == ([True] * 3, [True])
+    assert not holds(DILOCO_2023_MEETINGS, but(as_published, "loss", **change))[0][which]
+    assert not holds(DILOCO_2023_MEETINGS, but(as_published, "loss", arm="mean, every 60", value=2.5))[1][0]
 
 
 @pytest.mark.parametrize(("change", "which"), [

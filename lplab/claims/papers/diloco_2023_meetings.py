@@ -1,0 +1,144 @@
+"""Douillard et al. 2023 (DiLoCo): how seldom learners can meet, and how many of them help.
+
+The ablations say that DiLoCo "is robust" from 50 to 1,000 inner steps, which cost 2.9 % of perplexity, and that more
+workers help, with diminishing returns beyond eight (perplexity 16.23, 15.18, 15.02, 14.91 with 1, 4, 8 and 16). From
+this the criteria were written, before the first measurement of the arms that are only here.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from lplab.claims.bibliography import cite
+from lplab.claims.framework.branches import above, paired_result, paired_text, within
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.claim import LONG
+from lplab.claims.framework.drawing import MEAN
+from lplab.claims.framework.local_trainings import SEEDS, trained
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+
+LABELS = {
+    "alone": "one learner alone",
+    "nesterov, 2 learners": "2 learners, Nesterov",
+    "nesterov": "4 learners, Nesterov",
+    "nesterov, 8 learners": "8 learners, Nesterov",
+    "nesterov, every 60": "4 learners, Nesterov, a meeting every 60 steps",
+    "mean": "4 learners, plain mean",
+    "mean, every 60": "4 learners, plain mean, a meeting every 60 steps",
+}  # by the names of the arms
+BOUND = float(np.log2(1.029))  # bits: what 2.9 % of perplexity are
+
+claim = ClaimBuilder(
+    id="diloco_2023_meetings",
+    title="Fewer meetings cost little, and more learners help less and less",
+    paper=cite("diloco_2023"),
+    where="ablations: number of inner steps, number of replicas",
+    statement="From 50 to 1,000 inner steps between two meetings cost 2.9 % of perplexity. More workers help, with "
+    "diminishing returns beyond eight.",
+    published="perplexity 16.23, 15.18, 15.02 and 14.91 with 1, 4, 8 and 16 workers",
+    experiment="The trainings of DiLoCo's claim: 240 steps from a checkpoint, a meeting every 12 or 60 steps, 2, 4 or "
+    "8 learners with 8 sequences a step each. Compared seed by seed: the loss of 32,768 test characters.",
+    points=tuple({"arm": name} for name in LABELS),
+    seeds=SEEDS,
+    budget_seconds=900,
+    budget=LONG,
+    limits="A meeting every 60 steps leaves 4 meetings, too few for a momentum of 0.9.",
+)
+
+
+@claim.measurement
+def measure(point: Point, seed: int) -> Numbers:
+    """Test losses (bits) on the way and at the end, bytes that one learner sent."""
+    return trained(point["arm"], seed)
+
+
+def _loss(results: Results, arm: str) -> np.ndarray:
+    return results.values("loss", arm=arm)
+
+
+def _costs_of_few_meetings(results: Results) -> dict[str, np.ndarray]:
+    """Bits that a meeting every 60 steps costs above one every 12, by the outer step."""
+    return {name: _loss(results, f"{name}, every 60") - _loss(results, name) for name in ("nesterov", "mean")}
+
+
+@claim.criterion("Five times fewer meetings cost little")
+def few_meetings_cost_little(results: Results) -> CheckResult:
+    """With Nesterov outside, a meeting every 60 steps costs surely less than 2.9 % of perplexity above one every 12."""
+    gap = _costs_of_few_meetings(results)["nesterov"]
+    return paired_result(f"Bits that 5 times fewer meetings cost: {paired_text(gap)}.", within(gap, BOUND))
+
+
+@claim.criterion("More learners help")
+def more_learners_help(results: Results) -> CheckResult:
+    """From 1 to 2, 2 to 4 and 4 to 8 learners the loss surely falls each time."""
+    saved = _saved(results)
+    text = ", ".join(paired_text(gap) for gap in saved)
+    return paired_result(f"Bits saved from 1 to 2, 2 to 4, and 4 to 8 learners: {text}.", *map(above, saved))
+
+
+@claim.criterion("And less and less")
+def less_and_less(results: Results) -> CheckResult:
+    """From 4 to 8 learners the loss surely falls by less than from 1 to 4."""
+    first = _loss(results, "alone") - _loss(results, "nesterov")
+    then = _loss(results, "nesterov") - _loss(results, "nesterov, 8 learners")
+    text = f"Bits saved from 1 to 4 learners: {paired_text(first)}; from 4 to 8: {paired_text(then)}."
+    return paired_result(text, above(first - then))
+
+
+def _saved(results: Results) -> list[np.ndarray]:
+    arms = ("alone", "nesterov, 2 learners", "nesterov", "nesterov, 8 learners")
+    return [_loss(results, few) - _loss(results, more) for few, more in pairwise(arms)]
+
+
+@claim.explanation("The plain mean loses less")
+def the_mean_loses_less(results: Results) -> CheckResult:
+    """With 4 meetings instead of 20, the plain mean surely loses less than Nesterov: it needs no memory of meetings."""
+    costs = _costs_of_few_meetings(results)
+    text = f"Bits that 5 times fewer meetings cost the plain mean: {paired_text(costs['mean'])}."
+    return paired_result(text, above(costs["nesterov"] - costs["mean"]))
+
+
+@claim.summary
+def measured(results: Results) -> str:
+    """The losses."""
+    losses = ", ".join(f"{label} {_loss(results, arm).mean():.3f}" for arm, label in LABELS.items())
+    return f"bits a character: {losses}"
+
+
+claim.draw(
+    "test loss, bits a character",
+    lambda results: {label: _loss(results, arm) for arm, label in LABELS.items()},
+    statistic=MEAN,
+)
+
+claim.compared(
+    theirs_on="C4, 150 million parameters",
+    ours_on="characters, 0.1 million parameters",
+    rows=(
+        {
+            "one learner alone": "1 learner",
+            "2 learners, Nesterov": "2 learners",
+            "4 learners, Nesterov": "4 learners",
+            "8 learners, Nesterov": "8 learners",
+        },
+    ),
+)
+claim.found(
+    few_meetings_cost_little,
+    holds="5 times fewer meetings cost less than 2.9 % of perplexity",
+    fails="5 times fewer meetings cost 2.9 % of perplexity or more",
+)
+claim.found(
+    more_learners_help,
+    holds="more learners help up to 8",
+    fails="more learners do not surely help",
+)
+claim.found(
+    less_and_less,
+    holds="less and less",
+    fails="not surely less and less",
+)
+
+DILOCO_2023_MEETINGS = claim.build()
