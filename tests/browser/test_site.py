@@ -368,7 +368,7 @@ def test_a_guess_is_kept_and_opens_what_waits_for_it(open_page):
     page.locator(".lp-ask [name=guess]").first.check() if page.locator(
         ".lp-ask [type=radio]"
     ).count() else page.locator(".lp-ask [name=guess]").fill("4000")
-    page.get_by_role("button", name="Keep my guess").click()
+    page.locator(".lp-ask").get_by_role("button", name="Keep my guess").first.click()
     for _ in range(2):
         page.wait_for_function("() => [...document.querySelectorAll('details[data-question]')].every(one => one.open)")
         assert re.search(r"You said: .+\. It is: ", page.locator(".lp-ask").first.inner_text())
