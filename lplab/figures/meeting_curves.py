@@ -66,7 +66,7 @@ def meeting_losses(
     own = ", ".join(f"{name} {loss:.3f}" for name, loss in ends.items() if name in curves)
     text = title or (f"After {done} of {steps} steps: {own}" if done else "Not started yet")
     layout = {
-        "xaxis": axes.axis(-0.02 * steps, 1.02 * steps, "steps of a learner", nticks=9),
+        "xaxis": axes.axis(-0.02 * steps, 1.02 * steps, "steps of a learner", dtick=steps / 4),
         "yaxis": axes.axis(*limits, "test loss (bits a character)"),
     }
     return style.apply_style(
@@ -122,7 +122,7 @@ def byte_loss_plane(
         raise ValueError(f"bytes above 0 and finite losses are needed, got {dict(points)} and {chosen}")
     x, y = both[:-1].T
     dots = traces.points(
-        "published methods",
+        "other ways to train",
         x,
         y,
         traces.marker("circle", 10, style.BLUE),
@@ -137,8 +137,10 @@ def byte_loss_plane(
         "{name}<br>%{y:.3f} bits",
     )
     low, high = np.log10(both[:, 0].min()) - ROOM, np.log10(both[:, 0].max()) + ROOM
-    # At the left of its dot a name has room, but for the dots at the left end.
-    places = np.where(np.log10(x) > low + (high - low) / 4, "middle left", "middle right")
+    # At the left of its dot a name has room, but for dots at the left end, and those with a dot of their height there.
+    log, tall = np.log10(x), np.ptp(y) or 1.0
+    before = (log[:, None] - log > 0) & (log[:, None] - log < 1) & (abs(y[:, None] - y) < tall / 10)
+    places = np.where((log > low + (high - low) / 4) & ~before.any(axis=1), "middle left", "middle right")
     names = traces.words("names", x, y, [f"    {each}    " for each in points], places)
     ends = np.array([*both[:, 1], *levels.values()])
     spread = float(np.ptp(ends)) or 0.1
@@ -220,7 +222,7 @@ def meeting_seconds(
         for each, share in zip(seconds.tolist(), shares.tolist(), strict=True)
     ]
     layout = {
-        "xaxis": axes.axis(low, high, f"a step over {link}, modelled", type="log") | _second_ticks(low, high),
+        "xaxis": axes.axis(low, high, f"time of a step, modelled; link: {link}", type="log") | _second_ticks(low, high),
         "yaxis": row_axis,
         "shapes": [shapes.upright(alone, line=traces.stroke(style.GREEN, 2))],
     }

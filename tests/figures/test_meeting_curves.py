@@ -17,6 +17,8 @@ def test_curves_and_references_stand_at_their_losses():
     assert trace(fig, "ours").y.tolist() == CURVE[1] and trace(fig, "alone").x.tolist() == [0, 120]
     assert fig.layout.meta["title"] == "After 120 of 240 steps: ours 2.400"
     assert fig.layout.meta["alt"].endswith("alone 2.450, ours 2.400.")
+    low, high = fig.layout.xaxis.range
+    assert low < 240 < high and 240 % fig.layout.xaxis.dtick == 0, "the last step has a tick"
     looks = [(each.line.dash, each.marker.symbol) for each in fig.data]
     assert len(set(looks)) == 2, "nothing differs by colour alone"
 
@@ -37,7 +39,7 @@ def test_a_loss_without_a_step_and_too_many_curves_are_refused():
 
 def test_the_plane_has_all_dots_inside_and_names_them():
     fig = figures.byte_loss_plane({"few": (480.0, 2.35), "all": (455e3, 2.3)}, (38e3, 2.36), {"alone": 2.41})
-    dots = trace(fig, "published methods")
+    dots = trace(fig, "other ways to train")
     assert dots.x.tolist() == [480, 455e3] and dots.y.tolist() == [2.35, 2.3]
     low, high = fig.layout.xaxis.range
     assert 10**low < 480 and 10**high > 455e3
@@ -46,6 +48,12 @@ def test_the_plane_has_all_dots_inside_and_names_them():
     assert trace(fig, "names").textposition.tolist() == ["middle right", "middle left"], "names stay inside"
     assert set(trace(fig, "without meetings").y[:2]) == {2.41}
     assert "few 480 B, 2.350; all 455 kB, 2.300. alone 2.410." in fig.layout.meta["alt"]
+
+
+def test_names_of_dots_at_one_height_do_not_lie_on_the_dot_before():
+    dots = {"seldom": (8e3, 2.364), "often": (38e3, 2.363), "far": (480.0, 2.36), "low": (455e3, 2.3)}
+    names = trace(figures.byte_loss_plane(dots, (38e3, 2.36), {"alone": 2.41}), "names")
+    assert names.textposition.tolist() == ["middle left", "middle right", "middle right", "middle left"]
 
 
 @pytest.mark.parametrize("dot", [(0.0, 2.3), (10.0, np.nan)])

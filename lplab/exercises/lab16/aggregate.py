@@ -212,7 +212,7 @@ def draw_means(function: Callable[..., Any]) -> Any:
         list(map(str, LEARNERS)),
         library,
         own,
-        what="length of the step, of one message (%)",
+        what="length of the step (% of one message)",
         name="A step of sparse messages",
         along="learners",
         tolerance=LIBRARY,

@@ -153,8 +153,8 @@ PRESETS: dict[str, dict[str, Any]] = {
 STARS: dict[str, MeetingSetting] = {  # dots of the plane
     "FedAvg": MeetingSetting(),
     "DiLoCo": MeetingSetting(4, 12, *NESTEROV),
-    "every 60": MeetingSetting(4, 60, *NESTEROV),
-    "in 4 bits": MeetingSetting(4, 12, *NESTEROV, sends=SMALL),
+    "DiLoCo every 60": MeetingSetting(4, 60, *NESTEROV),
+    "DiLoCo in 4 bits": MeetingSetting(4, 12, *NESTEROV, sends=SMALL),
     "SparseLoCo": MeetingSetting(sends=FEW),
     "without memory": MeetingSetting(sends=FEW, memory=False),
 }
@@ -175,7 +175,7 @@ def limits() -> tuple[float, float]:
 def losses_figure(state: MeetingState) -> Any:
     """The training of a state beside one alone and a synchronous one."""
     runs, run = meeting_runs(), state.run
-    beside = {"one alone": runs[ALONE], "meeting in each step": runs[SYNCHRONOUS]}
+    beside = {"one alone": runs[ALONE], "a gradient in each step": runs[SYNCHRONOUS]}
     low, top = limits()
     return figures.meeting_losses(
         {"this setting": (run.steps, run.losses)},
@@ -188,7 +188,7 @@ def losses_figure(state: MeetingState) -> Any:
 
 
 def plane_figure(state: MeetingState) -> Any:
-    """Bytes and loss of a state, among published methods and all levels that send nothing or all."""
+    """Bytes and loss of a state, among other ways to train and the level of one learner alone."""
     runs = meeting_runs()
     dots = {
         name: (runs[each.name].bytes_a_step, runs[each.name].loss) for name, each in STARS.items() if each.name in runs

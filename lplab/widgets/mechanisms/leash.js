@@ -95,7 +95,7 @@ export default mechanism({
       set(leashes, { d: now.met ? "" : now.paths.map((path) => line([now.from, path.at(-1)])).join("") });
       ends.forEach((end, k) => set(end, { cx: x(now.paths[k].at(-1)[0]), cy: y(now.paths[k].at(-1)[1]) }));
       set(mean, { cx: x(now.mean[0]), cy: y(now.mean[1]) });
-      mean.style.display = now.met ? "" : "none";
+      mean.style.display = now.met || now.within ? "" : "none"; // the sentence speaks of it at each step
       set(arrow, { d: now.met ? arrowTo([x(now.from[0]), y(now.from[1])], [x(now.to[0]), y(now.to[1])]) : "" });
       set(shared, { cx: x(now.to[0]), cy: y(now.to[1]) });
       set(loss, {}, `loss ${now.loss.toFixed(2)}`);

@@ -61,7 +61,7 @@ def test_what_means_nothing_where_everything_is_sent_is_grey():
 def test_the_plane_has_each_published_method_and_the_setting():
     state = MeetingState(rate=0.7, momentum=0.9)
     fig = meet.plane_figure(state)
-    dots = next(each for each in fig.data if each.name == "published methods")
+    dots = next(each for each in fig.data if each.name == "other ways to train")
     names = [text.partition(",")[0] for text in dots.text]
     assert names == [*meet.STARS, "in each step"]
     here = next(each for each in fig.data if each.name == "this setting")
