@@ -251,8 +251,8 @@ QUESTIONS = (
         guess="times fewer",
     ),
     GuidedQuestion(
-        "The model is a larger one, and the link a home connection of 500 Mb/s, five times as fast. Which share of the time"
-        " do learners compute that send *the largest* alone?",
+        "The model is a larger one, and the link a home connection of 500 Mb/s, five times as fast. Learners send"
+        " *the largest* alone. Which share of the time do they compute?",
         {"sends": FEW, "link": "home_500m"},
         _home,
         lambda state: (

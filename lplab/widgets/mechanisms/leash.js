@@ -118,7 +118,7 @@ export default mechanism({
     if (end) return `After ${data.steps} steps and <b>${round} ${round > 1 ? "meetings" : "meeting"}</b> the loss is <b class="blue">${loss.toFixed(2)}</b>; the lowest is ${data.lowest}. A learner has sent ${sent} bytes, ${short(rate)} a step. The outer momentum was <b class="orange">${momentum}</b>.`;
     if (met) return `They have met, and each has sent ${data.bytes} bytes. With a rate of ${data.rate} and a momentum of ${momentum}, the <b class="orange">outer step</b> is <b>${ratio.toFixed(2)} times</b> as long as the way to their mean, the open circle. The shared weights now have a loss of <b class="blue">${loss.toFixed(2)}</b>.`;
     if (!within) return `Four learners begin at the same weights, the <b class="blue">blue point</b> with a loss of ${loss.toFixed(2)}. Each has digits of its own. They will meet after ${every > 1 ? `${every} steps` : "each step"}.`;
-    return `Each learner has taken <b>${within} of ${every} ${every > 1 ? "steps" : "step"}</b> of round ${round + 1} with digits of its own. Meanwhile nothing is sent. The farthest is ${apart.toFixed(2)} from their mean.`;
+    return `Each learner has taken <b>${within} of ${every} ${every > 1 ? "steps" : "step"}</b> of round ${round + 1} with digits of its own. Meanwhile nothing is sent. The farthest is ${apart.toFixed(2)} from their mean, the open circle.`;
   },
 
   controls(stage) {
