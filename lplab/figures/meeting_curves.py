@@ -71,7 +71,7 @@ def meeting_losses(
     }
     return style.apply_style(
         style.figure(drawn, layout),
-        alt=f"Test loss in bits a character after {done} of {steps} steps. {told}." if done else "Not started yet.",
+        alt=f"Test loss in bits a character after {done} of {steps} steps. {told or 'Not started yet'}.",
         title=text,
         subtitle=legend(*map(entry, drawn), per_line=3),
         height=height,

@@ -80,7 +80,7 @@ def written_text(
     words = traces.words(
         "what the model writes",
         np.array([low]),
-        np.ones(1),
+        np.full(1, 0.97),  # its first line is whole
         ["<br>".join(html.escape(line, quote=False) for line in lines_of(text))],
         "bottom right",
         cliponaxis=False,

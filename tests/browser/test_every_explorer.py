@@ -200,7 +200,7 @@ BOXES = "() => document.querySelectorAll('.hoverlayer .hovertext').length"
 
 def test_the_pointer_over_a_mark_shows_its_box(explorer):
     """Of stacked figures it did not: the rectangle of their texts lay over all panels."""
-    explorer.page.set_viewport_size({"width": 1440, "height": 1000})
+    explorer.page.set_viewport_size({"width": 1440, "height": 1500})  # all figures are on the screen
     explorer.python("explorer.reset()")
     explorer.page.wait_for_timeout(1000)
     subplots = explorer.page.evaluate(MARKS)

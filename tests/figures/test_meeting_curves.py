@@ -25,7 +25,8 @@ def test_curves_and_references_stand_at_their_losses():
 
 def test_curves_that_have_not_begun_say_so():
     fig = figures.meeting_losses({"ours": ([], [])}, steps=240, limits=(2.2, 2.7))
-    assert fig.layout.meta["title"] == fig.layout.meta["alt"].rstrip(".") == "Not started yet"
+    assert fig.layout.meta["title"] == "Not started yet"
+    assert fig.layout.meta["alt"] == "Test loss in bits a character after 0 of 240 steps. Not started yet."
 
 
 def test_a_loss_without_a_step_and_too_many_curves_are_refused():

@@ -12,7 +12,7 @@ import pytest
 from nbval.plugin import IPyNbCell, IPyNbFile
 
 LABS = Path(__file__).parents[2] / "labs"
-BY_DEFAULT = ("00", "05", "09", "12", "13")
+BY_DEFAULT = ("00", "05", "09", "12", "13", "16")
 
 
 class Lab(IPyNbFile):

@@ -73,7 +73,7 @@ def test_memory_is_what_makes_few_numbers_work():
 def test_a_run_can_be_made_again():
     from lplab.claims.framework.local_trainings import train
 
-    meeting = MeetingSetting(2, 60)
+    meeting = MeetingSetting(2, 12)
     made = train(script("record_meetings").arm_of(meeting), 3)
     np.testing.assert_allclose(made["loss"], FOUND[meeting.name].loss, atol=5e-3)
     assert made["bytes"] == FOUND[meeting.name].sent_bytes
