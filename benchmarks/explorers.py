@@ -171,6 +171,9 @@ def measure(page: Any, explorer: str, steps: int) -> list[Result]:
                 taken = step(page, each, "ArrowRight" if k % 6 < 3 else "ArrowLeft")
                 if taken is not None and k >= 2:  # the first ones warm up
                     times[kind].append(taken)
+        if not times["own"]:  # at this setting the slider goes back to where it was, or moves no figure
+            print(f"{explorer}: {name} changes no figure at this setting", file=sys.stderr)
+            continue
         slider.scroll_into_view_if_needed()
         own, beside = np.array(times["own"]), float(np.median(times["empty"]))
         median, p95 = (float(np.quantile(own, q)) for q in (0.5, 0.95))
