@@ -263,7 +263,15 @@ def check_sum(op: Any) -> None:
         raise ValueError("a gradient divide factor needs model.set_force_sum_reduction_for_comms(True)")
 
 
-class OrderedReduceScatter:
+class MessageMemory:
+    """What FSDP asks of a collective beside the exchange itself."""
+
+    def allocate(self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Memory for a message."""
+        return torch.empty(*size, dtype=dtype, device=device)
+
+
+class OrderedReduceScatter(MessageMemory):
     """Gradients summed in the order of ranks, for ``FSDPModule.set_custom_reduce_scatter``.
 
     Args:
@@ -272,10 +280,6 @@ class OrderedReduceScatter:
 
     def __init__(self, log: Callable[[int], None]) -> None:
         self.log = log
-
-    def allocate(self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Memory for a message."""
-        return torch.empty(*size, dtype=dtype, device=device)
 
     def __call__(
         self, output_tensor: Tensor, input_tensor: Tensor, group: Any, op: Any, async_op: bool = False
@@ -301,7 +305,7 @@ class OrderedReduceScatter:
         self.log((input_tensor.numel() - output_tensor.numel()) * input_tensor.element_size())
 
 
-class CodedReduceScatter:
+class CodedReduceScatter(MessageMemory):
     """Gradients summed by ZeRO++'s two all-to-alls, for ``FSDPModule.set_custom_reduce_scatter``.
 
     Ranks send nothing to those that are neither in their node nor at their place of another one.
@@ -315,10 +319,6 @@ class CodedReduceScatter:
 
     def __init__(self, name: str, code: PiecesCode, per_node: int, log: Callable[[str, int], None]) -> None:
         self.name, self.code, self.per_node, self.log = name, code, per_node, log
-
-    def allocate(self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Memory for a message."""
-        return torch.empty(*size, dtype=dtype, device=device)
 
     def __call__(
         self, output_tensor: Tensor, input_tensor: Tensor, group: Any, op: Any, async_op: bool = False
@@ -367,7 +367,7 @@ class CodedReduceScatter:
         return [row.tobytes() for row in received.cpu().numpy().reshape(len(peers), -1)]
 
 
-class CodedAllGather:
+class CodedAllGather(MessageMemory):
     """Weights gathered as codes, for ``FSDPModule.set_custom_all_gather``.
 
     Args:
@@ -377,10 +377,6 @@ class CodedAllGather:
 
     def __init__(self, code: Code, log: Callable[[int], None]) -> None:
         self.code, self.log = code, log
-
-    def allocate(self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Memory for a message."""
-        return torch.empty(*size, dtype=dtype, device=device)
 
     def __call__(self, output_tensor: Tensor, input_tensor: Tensor, group: Any, async_op: bool = False) -> None:
         """Send the codes of this rank's shard to all, and decode those of all.
