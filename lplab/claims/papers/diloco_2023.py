@@ -8,14 +8,12 @@ many more updates in front of it. From this the criteria were written, before th
 
 from __future__ import annotations
 
-import numpy as np
-
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import above, paired_result, paired_text, within
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import LONG
 from lplab.claims.framework.drawing import MEAN
-from lplab.claims.framework.local_trainings import SEEDS, trained
+from lplab.claims.framework.local_trainings import BOUND, SEEDS, final_loss, trained
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 
 LABELS = {
@@ -24,7 +22,6 @@ LABELS = {
     "nesterov": "Nesterov",
     "synchronous": "synchronous",
 }  # by the names of the arms
-BOUND = 0.027  # bits: 1 % of the loss, the course's bound for a training that is as good
 
 claim = ClaimBuilder(
     id="diloco_2023",
@@ -53,21 +50,17 @@ def measure(point: Point, seed: int) -> Numbers:
     return trained(point["arm"], seed)
 
 
-def _loss(results: Results, arm: str) -> np.ndarray:
-    return results.values("loss", arm=arm)
-
-
 @claim.criterion("Nesterov's momentum is better than the plain mean")
 def nesterov_is_better(results: Results) -> CheckResult:
     """Met every 12 steps, the outer Nesterov step ends surely below the plain mean."""
-    gap = _loss(results, "mean") - _loss(results, "nesterov")
+    gap = final_loss(results, "mean") - final_loss(results, "nesterov")
     return paired_result(f"Bits that Nesterov's momentum saves: {paired_text(gap)}.", above(gap))
 
 
 @claim.criterion("Better than alone")
 def better_than_alone(results: Results) -> CheckResult:
     """Four learners that meet every 12 steps end surely below one alone, with either outer step."""
-    gaps = [_loss(results, "alone") - _loss(results, arm) for arm in ("mean", "nesterov")]
+    gaps = [final_loss(results, "alone") - final_loss(results, arm) for arm in ("mean", "nesterov")]
     text = f"Bits below one learner alone: the mean {paired_text(gaps[0])}, Nesterov {paired_text(gaps[1])}."
     return paired_result(text, *map(above, gaps))
 
@@ -75,20 +68,20 @@ def better_than_alone(results: Results) -> CheckResult:
 @claim.criterion("As good as synchronous")
 def as_good_as_synchronous(results: Results) -> CheckResult:
     """DiLoCo ends surely within 0.027 bits of the synchronous training that sees the same characters."""
-    gap = _loss(results, "nesterov") - _loss(results, "synchronous")
+    gap = final_loss(results, "nesterov") - final_loss(results, "synchronous")
     return paired_result(f"DiLoCo minus synchronous: {paired_text(gap)} bits.", within(gap, BOUND))
 
 
 def closed(results: Results, arm: str) -> float:
     """The share of the gap from alone to synchronous that an arm closes, in the mean over the seeds."""
-    alone, together = _loss(results, "alone"), _loss(results, "synchronous")
-    return float(((alone - _loss(results, arm)) / (alone - together)).mean())
+    alone, together = final_loss(results, "alone"), final_loss(results, "synchronous")
+    return float(((alone - final_loss(results, arm)) / (alone - together)).mean())
 
 
 @claim.summary
 def measured(results: Results) -> str:
     """The losses, and the share of the gap that the meetings close."""
-    losses = ", ".join(f"{label} {_loss(results, arm).mean():.3f}" for arm, label in LABELS.items())
+    losses = ", ".join(f"{label} {final_loss(results, arm).mean():.3f}" for arm, label in LABELS.items())
     shares = ", ".join(f"{LABELS[arm]} {100 * closed(results, arm):.0f} %" for arm in ("mean", "nesterov"))
     sent = results.values("bytes", arm="synchronous")[0] / results.values("bytes", arm="nesterov")[0]
     return (
@@ -99,7 +92,7 @@ def measured(results: Results) -> str:
 
 claim.draw(
     "test loss, bits a character",
-    lambda results: {label: _loss(results, arm) for arm, label in LABELS.items()},
+    lambda results: {label: final_loss(results, arm) for arm, label in LABELS.items()},
     statistic=MEAN,
 )
 

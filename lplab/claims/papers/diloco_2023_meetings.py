@@ -16,7 +16,7 @@ from lplab.claims.framework.branches import above, paired_result, paired_text, w
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import LONG
 from lplab.claims.framework.drawing import MEAN
-from lplab.claims.framework.local_trainings import SEEDS, trained
+from lplab.claims.framework.local_trainings import SEEDS, final_loss, trained
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 
 LABELS = {
@@ -54,13 +54,9 @@ def measure(point: Point, seed: int) -> Numbers:
     return trained(point["arm"], seed)
 
 
-def _loss(results: Results, arm: str) -> np.ndarray:
-    return results.values("loss", arm=arm)
-
-
 def _costs_of_few_meetings(results: Results) -> dict[str, np.ndarray]:
     """Bits that a meeting every 60 steps costs above one every 12, by the outer step."""
-    return {name: _loss(results, f"{name}, every 60") - _loss(results, name) for name in ("nesterov", "mean")}
+    return {name: final_loss(results, f"{name}, every 60") - final_loss(results, name) for name in ("nesterov", "mean")}
 
 
 @claim.criterion("Five times fewer meetings cost little")
@@ -82,15 +78,15 @@ def more_learners_help(results: Results) -> CheckResult:
 @claim.criterion("And less and less")
 def less_and_less(results: Results) -> CheckResult:
     """From 4 to 8 learners the loss surely falls by less than from 1 to 4."""
-    first = _loss(results, "alone") - _loss(results, "nesterov")
-    then = _loss(results, "nesterov") - _loss(results, "nesterov, 8 learners")
+    first = final_loss(results, "alone") - final_loss(results, "nesterov")
+    then = final_loss(results, "nesterov") - final_loss(results, "nesterov, 8 learners")
     text = f"Bits saved from 1 to 4 learners: {paired_text(first)}; from 4 to 8: {paired_text(then)}."
     return paired_result(text, above(first - then))
 
 
 def _saved(results: Results) -> list[np.ndarray]:
     arms = ("alone", "nesterov, 2 learners", "nesterov", "nesterov, 8 learners")
-    return [_loss(results, few) - _loss(results, more) for few, more in pairwise(arms)]
+    return [final_loss(results, few) - final_loss(results, more) for few, more in pairwise(arms)]
 
 
 @claim.explanation("The plain mean loses less")
@@ -104,13 +100,13 @@ def the_mean_loses_less(results: Results) -> CheckResult:
 @claim.summary
 def measured(results: Results) -> str:
     """The losses."""
-    losses = ", ".join(f"{label} {_loss(results, arm).mean():.3f}" for arm, label in LABELS.items())
+    losses = ", ".join(f"{label} {final_loss(results, arm).mean():.3f}" for arm, label in LABELS.items())
     return f"bits a character: {losses}"
 
 
 claim.draw(
     "test loss, bits a character",
-    lambda results: {label: _loss(results, arm) for arm, label in LABELS.items()},
+    lambda results: {label: final_loss(results, arm) for arm, label in LABELS.items()},
     statistic=MEAN,
 )
 

@@ -7,14 +7,12 @@ written, before the first measurement with these seeds.
 
 from __future__ import annotations
 
-import numpy as np
-
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import above, paired_result, paired_text, within
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import LONG
 from lplab.claims.framework.drawing import MEAN
-from lplab.claims.framework.local_trainings import SEEDS, trained
+from lplab.claims.framework.local_trainings import BOUND, SEEDS, final_loss, trained
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.compression import SparseLoCo
 
@@ -30,7 +28,6 @@ LABELS = {
     "mean": "dense mean",
     "nesterov": "DiLoCo",
 }  # by the names of the arms
-BOUND = 0.027  # bits: 1 % of the loss, the course's bound for a training that is as good
 SIDE = 4096  # of a square matrix whose message is counted
 
 claim = ClaimBuilder(
@@ -62,14 +59,10 @@ def measure(point: Point, seed: int) -> Numbers:
     return trained(point["arm"], seed)
 
 
-def _loss(results: Results, arm: str) -> np.ndarray:
-    return results.values("loss", arm=arm)
-
-
 @claim.criterion("What is not sent must be remembered")
 def memory_is_needed(results: Results) -> CheckResult:
     """Without error feedback the same messages end surely higher."""
-    gap = _loss(results, "sparse, no memory") - _loss(results, "sparse")
+    gap = final_loss(results, "sparse, no memory") - final_loss(results, "sparse")
     return paired_result(f"Bits that forgetting costs: {paired_text(gap)}.", above(gap))
 
 
@@ -88,14 +81,14 @@ def messages_are_short(results: Results) -> CheckResult:
 @claim.criterion("Better than DiLoCo")
 def better_than_diloco(results: Results) -> CheckResult:
     """SparseLoCo ends surely below DiLoCo, which sends everything in float32."""
-    gap = _loss(results, "nesterov") - _loss(results, "sparse")
+    gap = final_loss(results, "nesterov") - final_loss(results, "sparse")
     return paired_result(f"DiLoCo minus SparseLoCo: {paired_text(gap)} bits.", above(gap))
 
 
 @claim.criterion("With memory, an outer momentum saves nothing")
 def memory_replaces_momentum(results: Results) -> CheckResult:
     """With memory, an outer momentum on top saves nothing: the plain mean is surely at most 0.027 bits behind it."""
-    gap = _loss(results, "sparse") - _loss(results, "sparse, nesterov")
+    gap = final_loss(results, "sparse") - final_loss(results, "sparse, nesterov")
     return paired_result(
         f"SparseLoCo with the plain mean minus the same with Nesterov: {paired_text(gap)} bits.", within(gap, BOUND)
     )
@@ -104,21 +97,21 @@ def memory_replaces_momentum(results: Results) -> CheckResult:
 @claim.explanation("As good as the dense mean")
 def as_good_as_the_dense_mean(results: Results) -> CheckResult:
     """SparseLoCo ends surely within 0.027 bits of the mean of all values in float32."""
-    gap = _loss(results, "sparse") - _loss(results, "mean")
+    gap = final_loss(results, "sparse") - final_loss(results, "mean")
     return paired_result(f"SparseLoCo minus the dense mean: {paired_text(gap)} bits.", within(gap, BOUND))
 
 
 @claim.explanation("The mean over all learners ruins it")
 def mean_over_all_ruins(results: Results) -> CheckResult:
     """Divided by all learners instead of those who sent an element, it ends surely higher."""
-    gap = _loss(results, "sparse, mean over all") - _loss(results, "sparse")
+    gap = final_loss(results, "sparse, mean over all") - final_loss(results, "sparse")
     return paired_result(f"Bits that the mean over all learners costs: {paired_text(gap)}.", above(gap))
 
 
 @claim.explanation("Momentum on top of the memory spoils the training")
 def momentum_on_top_spoils(results: Results) -> CheckResult:
     """With memory and Nesterov's momentum it ends surely above one learner alone."""
-    gap = _loss(results, "sparse, nesterov") - _loss(results, "alone")
+    gap = final_loss(results, "sparse, nesterov") - final_loss(results, "alone")
     start, end = (results.values(name, arm="sparse, nesterov").mean() for name in ("loss_0", "loss"))
     return paired_result(
         f"With memory and Nesterov's step the loss begins at {start:.2f} bits and ends at {end:.2f}; above one learner "
@@ -130,7 +123,7 @@ def momentum_on_top_spoils(results: Results) -> CheckResult:
 @claim.explanation("Better than ScaleCom and AdaComp with about as many bytes")
 def better_than_its_ancestors(results: Results) -> CheckResult:
     """SparseLoCo ends surely below ScaleCom and AdaComp, whose messages have about as many bytes."""
-    gaps = {LABELS[arm]: _loss(results, arm) - _loss(results, "sparse") for arm in ("scalecom", "adacomp")}
+    gaps = {LABELS[arm]: final_loss(results, arm) - final_loss(results, "sparse") for arm in ("scalecom", "adacomp")}
     sent = {label: results.values("bytes", arm=arm).mean() / 1e6 for arm, label in LABELS.items()}
     text = "; ".join(f"{label} {paired_text(gap)}, with {sent[label]:.2f} MB" for label, gap in gaps.items())
     return paired_result(
@@ -141,7 +134,7 @@ def better_than_its_ancestors(results: Results) -> CheckResult:
 @claim.summary
 def measured(results: Results) -> str:
     """The losses, and the bytes."""
-    losses = ", ".join(f"{label} {_loss(results, arm).mean():.3f}" for arm, label in LABELS.items())
+    losses = ", ".join(f"{label} {final_loss(results, arm).mean():.3f}" for arm, label in LABELS.items())
     sparse, dense, each = (results.values("bytes", arm=arm)[0] for arm in ("sparse", "nesterov", "synchronous"))
     return (
         f"bits a character: {losses}; one learner sends {sparse / 1e6:.2f} MB, DiLoCo {dense / 1e6:.1f} MB, "
@@ -151,7 +144,7 @@ def measured(results: Results) -> str:
 
 claim.draw(
     "test loss, bits a character",
-    lambda results: {label: _loss(results, arm) for arm, label in LABELS.items()},
+    lambda results: {label: final_loss(results, arm) for arm, label in LABELS.items()},
     statistic=MEAN,
 )
 

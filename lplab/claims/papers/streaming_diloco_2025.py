@@ -6,14 +6,12 @@ before. From this the criterion was written, before the first measurement with t
 
 from __future__ import annotations
 
-import numpy as np
-
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import paired_result, paired_text, within
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import LONG
 from lplab.claims.framework.drawing import MEAN
-from lplab.claims.framework.local_trainings import SEEDS, trained
+from lplab.claims.framework.local_trainings import SEEDS, final_loss, trained
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 
 LABELS = {
@@ -47,14 +45,10 @@ def measure(point: Point, seed: int) -> Numbers:
     return trained(point["arm"], seed)
 
 
-def _loss(results: Results, arm: str) -> np.ndarray:
-    return results.values("loss", arm=arm)
-
-
 @claim.criterion("Four bits cost little")
 def four_bits_cost_little(results: Results) -> CheckResult:
     """With messages of four bits DiLoCo ends surely within 0.0135 bits of itself with messages in float32."""
-    gap = _loss(results, "e3m0") - _loss(results, "nesterov")
+    gap = final_loss(results, "e3m0") - final_loss(results, "nesterov")
     return paired_result(
         f"Bits that four bits cost: {paired_text(gap)}; at most {BOUND} is little.", within(gap, BOUND)
     )
@@ -63,14 +57,14 @@ def four_bits_cost_little(results: Results) -> CheckResult:
 @claim.summary
 def measured(results: Results) -> str:
     """The losses, and the bytes."""
-    losses = ", ".join(f"{label} {_loss(results, arm).mean():.3f}" for arm, label in LABELS.items())
+    losses = ", ".join(f"{label} {final_loss(results, arm).mean():.3f}" for arm, label in LABELS.items())
     short, full = (results.values("bytes", arm=arm)[0] for arm in ("e3m0", "nesterov"))
     return f"bits a character: {losses}; messages are {full / short:.1f} times shorter than in float32"
 
 
 claim.draw(
     "test loss, bits a character",
-    lambda results: {label: _loss(results, arm) for arm, label in LABELS.items()},
+    lambda results: {label: final_loss(results, arm) for arm, label in LABELS.items()},
     statistic=MEAN,
 )
 
