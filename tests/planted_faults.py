@@ -885,11 +885,11 @@ CLAIMS = (
         ("tests/claims/framework/test_larger.py",),
     ),
     Fault(
-        "near_at_one_end",
+        "three_is_too_far",
         "lplab/claims/framework/parity.py",
-        "return max(map(_times, _ends(self.paper), _ends(self.ours)))",
-        "return min(map(_times, _ends(self.paper), _ends(self.ours)))",
-        "4 to 16 learners count as near the paper's 4 to 64.",
+        "return None if self.factor is None else self.factor <= NEAR",
+        "return None if self.factor is None else self.factor < NEAR",
+        "A number of ours that is exactly a third of the paper's counts as further away.",
         ("tests/claims/framework/test_larger.py",),
     ),
     Fault(
