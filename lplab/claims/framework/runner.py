@@ -49,7 +49,7 @@ def run_claim(
     """Measure what is missing of a claim and store it; finished measurements survive an interruption.
 
     Args:
-        claim: the claim, or the id of one of :func:`lplab.claims.names`.
+        claim: the claim or larger experiment, or the id of one of :func:`lplab.claims.experiments`.
         folder: of the results; by default ``data/claims``.
         jobs: processes (joblib; −1 for all cores). Around the call, :func:`lplab.claims.dask_cluster` switches to the
             workers of a Dask cluster, ``joblib.parallel_config(backend=...)`` to others that joblib knows. A claim that
