@@ -49,13 +49,13 @@ def verdict_on_mistake(name, number):
 
 
 def rarest_mistake(exercise):
-    """One that makes numpy warn or raises, else one that is caught late: a child returns all of these."""
-    stages = ("named examples", "properties", "boundary set")  # most are caught by the first
+    """One with a wrong form, or that makes numpy warn, raises, or is caught late: a child returns all of these."""
+    stages = ("", "named examples", "properties", "boundary set", "form")  # most are caught by the first
 
     def rare(number):
         mistake, verdict = exercise.mistakes[number], verdict_on_mistake(exercise.id, number)
-        stage = stages.index(verdict.ring) if verdict.ring in stages else -1
-        return bool(verdict.printed), bool(mistake.raises), stage
+        is_form = verdict.ring == "form" and not mistake.raises
+        return is_form, bool(verdict.printed), bool(mistake.raises), stages.index(verdict.ring)
 
     return max(range(len(exercise.mistakes)), key=rare)
 
