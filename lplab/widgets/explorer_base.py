@@ -163,10 +163,18 @@ class Explorer(ipywidgets.VBox):
         """Python that gives the numbers of a state."""
         return str(state.code)
 
+    def _off(self, state: Any) -> dict[str, str]:
+        """The controls that change nothing in a state, by name, and why: they are grey, and the tooltip says why."""
+        return {}
+
     def _update_options(self, state: Any) -> None:
         """Update what controls offer in a state; callbacks are off meanwhile."""
         for name, options in self._options(state).items():
             set_options(self.controls[name], options)
+        reasons, declared = self._off(state), self.state_class.controls()
+        for name, control in self.controls.items():
+            control.disabled = name in reasons
+            control.tooltip = reasons.get(name) or getattr(declared.get(name), "tooltip", "") or None
 
     def _draw(self, state: Any) -> None:
         """Update everything that is shown to a state."""

@@ -87,7 +87,17 @@ class BillState(ExplorerState):
     )
     place: str = control("usa", Choice("place", lambda _: _regions(), checked=False))
     pue: float = control(1.1, Slider("PUE", *PUES, step=0.02, readout_format=".2f"))
-    price: float = control(0.1, Slider("$ per kWh", *PRICES, step=0.01, readout_format=".2f", unit="dollars per kWh"))
+    price: float = control(
+        0.1,
+        Slider(
+            "$ per kWh",
+            *PRICES,
+            step=0.01,
+            readout_format=".2f",
+            unit="dollars per kWh",
+            tooltip="changes the cost in the sentence below the figure, and no figure",
+        ),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from math import log2
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,7 +54,9 @@ GROUP = 32  # numbers that share a scale in a cache, and weights of 4 bits
 SHOWN = 48, 64  # rows and columns of the map
 TRANSFORM = Hadamard(64)
 HEADS_SHARING = 3  # heads of queries that read one head of keys
-LOSSES = (5.0, 16.0)  # ends of the axis of losses; a model that knows nothing has 15.6
+VOCABULARY = 49_152  # tokens of SmolLM2
+KNOWS_NOTHING = log2(VOCABULARY)  # bits a token that a model loses to which all tokens are equally likely
+LOSSES = (5.0, 16.0)  # ends of the axis of losses: up to that of a model that knows nothing
 
 
 @dataclass(frozen=True)
@@ -365,12 +368,13 @@ def text_figure(state: FewBitsState) -> Any:
 
 def summary(state: FewBitsState) -> str:
     """What is rounded, what it costs, and what the weights take."""
-    found, answer = rounded(state), recorded(state)
+    tensor, answer = rounded(state), recorded(state)
+    lost = f" That is more than the {KNOWS_NOTHING:.1f} of a model that knows nothing, so methods can no longer be compared."
     bits = f" Its rounded matrices have {answer.bits_a_weight:.2f} bits a weight." if answer.bits_a_weight < 16 else ""
     return (
-        f"{label_of(state)}: {percent(found.zeroed)} of this tensor become zero, and what is computed from it is off "
-        f"by {percent(found.error)}. The whole model, rounded so, loses {answer.loss:.2f} bits a token on the novel, "
-        f"{cost(state):+.2f} against unrounded.{bits}"
+        f"{label_of(state)}: {percent(tensor.zeroed)} of this tensor become zero, and what is computed from it is off "
+        f"by {percent(tensor.error)}. The whole model, rounded so, loses {answer.loss:.2f} bits a token on the novel, "
+        f"{cost(state):+.2f} against unrounded.{lost if answer.loss > KNOWS_NOTHING else ''}{bits}"
     ).replace("-", "−")
 
 
@@ -408,12 +412,14 @@ class FewBitsExplorer(Explorer):
         "text": "What the model writes, and its loss",
     }
 
-    def _update_options(self, state: FewBitsState) -> None:
-        """What changes nothing for this part is grey."""
-        super()._update_options(state)
-        for name, parts in {"group": WEIGHTS, "per": INPUTS, "keys": CACHE, "values": CACHE}.items():
-            self.controls[name].disabled = state.part != parts
-        self.controls["method"].disabled = len(METHODS[state.part]) == 1
+    def _off(self, state: FewBitsState) -> dict[str, str]:
+        """What changes nothing for this part."""
+        wanted = {"group": WEIGHTS, "per": INPUTS, "keys": CACHE, "values": CACHE}
+        labels = {part: label for label, part in PARTS.items()}
+        off = {name: f"only where {labels[part]} are rounded" for name, part in wanted.items() if part != state.part}
+        if len(METHODS[state.part]) == 1:
+            off["method"] = f"{labels[state.part]} have one method here"
+        return off
 
     def _figures(self, state: FewBitsState) -> dict[str, Any]:
         return {"map": map_figure(state), "error": error_figure(state), "text": text_figure(state)}

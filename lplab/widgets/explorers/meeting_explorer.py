@@ -279,11 +279,9 @@ class MeetingExplorer(Explorer):
         "time": "The time of a step over the link",
     }
 
-    def _update_options(self, state: MeetingState) -> None:
-        """What means nothing where everything is sent is grey."""
-        super()._update_options(state)
-        for name in OF_FEW:
-            self.controls[name].disabled = state.sends != FEW
+    def _off(self, state: MeetingState) -> dict[str, str]:
+        """What means nothing where everything is sent."""
+        return dict.fromkeys(OF_FEW, "only where the largest are sent") if state.sends != FEW else {}
 
     def _figures(self, state: MeetingState) -> dict[str, Any]:
         return {"losses": losses_figure(state), "plane": plane_figure(state), "time": time_figure(state)}
