@@ -101,8 +101,10 @@ def byte_loss_plane(
 ) -> go.Figure:
     """Loss against bytes on a logarithmic axis: a dot for each way to train, the chosen one in a ring of its own.
 
+    A chosen loss far above all others stands at the end of the axis, with its number.
+
     Args:
-        points: bytes and loss of named ways; bytes above 0.
+        points: bytes and loss of named ways, at least one; bytes above 0.
         chosen: bytes and loss of the chosen one.
         levels: losses to compare with that send nothing, or whose bytes do not matter: dotted lines.
         name: of the chosen one.
@@ -121,6 +123,10 @@ def byte_loss_plane(
     if not (np.isfinite(both).all() and (both[:, 0] > 0).all()):
         raise ValueError(f"bytes above 0 and finite losses are needed, got {dict(points)} and {chosen}")
     x, y = both[:-1].T
+    ends = np.array([*y, *levels.values()])
+    spread = float(np.ptp(ends)) or 0.1
+    sent, loss = chosen
+    top = max(ends.max(), min(loss, ends.max() + spread / 4))  # what diverges stands at the end of the axis
     dots = traces.points(
         "other ways to train",
         x,
@@ -132,21 +138,26 @@ def byte_loss_plane(
     here = traces.points(
         name,
         both[-1:, 0],
-        both[-1:, 1],
+        np.array([min(loss, top)]),
         traces.marker("diamond-open", 18, style.VERMILION, edge=3),
-        "{name}<br>%{y:.3f} bits",
+        "{name}<br>%{text}",
+        text=np.array([f"{loss:.3f} bits"], dtype=str),
+    )
+    above = traces.words(
+        "above the axis", here["x"], here["y"], [f"     {loss:.3f} ↑" if loss > top else ""], "middle right"
     )
     low, high = np.log10(both[:, 0].min()) - ROOM, np.log10(both[:, 0].max()) + ROOM
-    # At the left of its dot a name has room, but for dots at the left end, and those with a dot of their height there.
+    # At the left of its dot a name has room, but for dots at the left end, and those with a dot of their height there;
+    # where that dot is further away, the name stands higher, as on a phone it would lie on the other dot's name.
     log, tall = np.log10(x), np.ptp(y) or 1.0
-    before = (log[:, None] - log > 0) & (log[:, None] - log < 1) & (abs(y[:, None] - y) < tall / 10)
-    places = np.where((log > low + (high - low) / 4) & ~before.any(axis=1), "middle left", "middle right")
+    level = (log[:, None] - log > 0) & (abs(y[:, None] - y) < tall / 10)
+    before = (level & (log[:, None] - log < 1)).any(axis=1)
+    beside = np.where((log > low + (high - low) / 4) & ~before, "middle left", "middle right")
+    places = np.where((beside == "middle left") & level.any(axis=1), "top left", beside)
     names = traces.words("names", x, y, [f"    {each}    " for each in points], places)
-    ends = np.array([*both[:, 1], *levels.values()])
-    spread = float(np.ptp(ends)) or 0.1
     layout = {
         "xaxis": axes.axis(low, high, what, type="log") | _byte_ticks(low, high),
-        "yaxis": axes.axis(ends.min() - 0.12 * spread, ends.max() + 0.12 * spread, "loss (bits a character)"),
+        "yaxis": axes.axis(min(loss, ends.min()) - 0.12 * spread, top + 0.12 * spread, "loss (bits a character)"),
     }
     heights = np.array([*levels.values()], np.float64)
     ruled = traces.line(
@@ -159,11 +170,10 @@ def byte_loss_plane(
     marked = traces.words(
         "levels", np.full(len(heights), 10.0**low), heights, [f" {each}" for each in levels], "top right"
     )
-    told = "; ".join(f"{each} {bytes_word(sent)}, {loss:.3f}" for each, (sent, loss) in points.items())
-    lines = ", ".join(f"{each} {loss:.3f}" for each, loss in levels.items())
-    sent, loss = chosen
+    told = "; ".join(f"{each} {bytes_word(of)}, {at:.3f}" for each, (of, at) in points.items())
+    lines = ", ".join(f"{each} {at:.3f}" for each, at in levels.items())
     return style.apply_style(
-        style.figure([ruled, dots, here, names, marked], layout),
+        style.figure([ruled, dots, here, names, marked, above], layout),
         alt=f"Bytes {what}, and loss in bits a character. {name}: {bytes_word(sent)}, {loss:.3f}. {told}. {lines}.",
         title=title or f"{name[:1].upper()}{name[1:]}: {bytes_word(sent)} a step, {loss:.3f} bits a character",
         subtitle=legend(entry(here), entry(dots)),

@@ -22,7 +22,6 @@ from lplab.widgets.explorers import few_bits_explorer as few
 from lplab.widgets.explorers.few_bits_explorer import CACHE, KNOWS_NOTHING, WEIGHTS, FewBitsState
 from lplab.widgets.missing import can_be_imported, missing_line
 
-
 # ---- the explorer and its questions ----------------------------------------------------------------------------------
 
 
@@ -47,7 +46,7 @@ def _a_scale_for_each_token_is_true(state: FewBitsState) -> bool:
     found, (token, channel) = few.rounded(state), _largest()
     others = np.delete(np.abs(found.before[:, channel]), token)
     is_zero = (found.after == 0).mean(axis=0)
-    rows, columns = few.window(state)
+    _, columns = few.window(state)
     is_orange = int(is_zero[columns].argmax()) + columns.start == channel and is_zero[channel] > 0.8
     return bool(
         is_orange

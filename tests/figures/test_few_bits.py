@@ -23,7 +23,9 @@ def test_the_text_the_marks_and_the_alt_text_say_the_same():
 
 
 def test_marks_of_equal_losses_stand_below_one_another_and_the_chosen_one_is_named():
-    fig = figures.written_text("", {"smooth": 5.68, "rotate": 5.68, "worst": 30.0}, "worst", unrounded=5.4, limits=(5, 16))
+    fig = figures.written_text(
+        "", {"smooth": 5.68, "rotate": 5.68, "worst": 30.0}, "worst", unrounded=5.4, limits=(5, 16)
+    )
     (first, second), (chosen,) = trace(fig, "other recipes").y, trace(fig, "this recipe").y
     assert first > second > chosen
     name = trace(fig, "name")

@@ -369,12 +369,16 @@ def text_figure(state: FewBitsState) -> Any:
 def summary(state: FewBitsState) -> str:
     """What is rounded, what it costs, and what the weights take."""
     tensor, answer = rounded(state), recorded(state)
-    lost = f" That is more than the {KNOWS_NOTHING:.1f} of a model that knows nothing, so methods can no longer be compared."
+    lost = (
+        f" That is more than the {KNOWS_NOTHING:.1f} of a model that knows nothing, so it no longer compares methods."
+        if answer.loss > KNOWS_NOTHING
+        else ""
+    )
     bits = f" Its rounded matrices have {answer.bits_a_weight:.2f} bits a weight." if answer.bits_a_weight < 16 else ""
     return (
         f"{label_of(state)}: {percent(tensor.zeroed)} of this tensor become zero, and what is computed from it is off "
         f"by {percent(tensor.error)}. The whole model, rounded so, loses {answer.loss:.2f} bits a token on the novel, "
-        f"{cost(state):+.2f} against unrounded.{lost if answer.loss > KNOWS_NOTHING else ''}{bits}"
+        f"{cost(state):+.2f} against unrounded.{lost}{bits}"
     ).replace("-", "−")
 
 
