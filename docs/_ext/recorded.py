@@ -57,10 +57,10 @@ def shown(thing: Any) -> str:
         inside = shown(thing.children[0])
         key = html.escape(question_key(html.unescape(question)), quote=True)
         if inside.startswith("<div class='lp-recorded'>"):  # it opens where the answer is seen
-            note = "Titles and sentences wait for your guess, or until you move something."
-            return (
-                f"<div class='lp-covered' data-question=\"{key}\"><p class='lp-note lp-waits'>{note}</p>{inside}</div>"
+            note = (
+                "<p class='lp-note lp-waits'>Titles and sentences wait for your guess, or until you move something.</p>"
             )
+            return f"<div class='lp-covered' data-question=\"{key}\">{note}{inside}</div>"
         if any(f'class="{name}' in inside.replace("'", '"') for name in PICTURES):
             return inside  # a figure stands open: what a guess hides is an answer in words and numbers
         kinds = (("lplab-card", "A published claim that answers"), ("<table", "A table that answers"))
