@@ -58,7 +58,7 @@ def shown(thing: Any) -> str:
         key = html.escape(question_key(html.unescape(question)), quote=True)
         if inside.startswith("<div class='lp-recorded'>"):  # it opens where the answer is seen
             note = (
-                "<p class='lp-note lp-waits'>Titles and sentences wait for your guess, or until you move something.</p>"
+                "<p class='lp-note lp-waits'>Titles and sentences wait for your guess, or until you move a control.</p>"
             )
             return f"<div class='lp-covered' data-question=\"{key}\">{note}{inside}</div>"
         if any(f'class="{name}' in inside.replace("'", '"') for name in PICTURES):
