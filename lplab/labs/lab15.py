@@ -77,7 +77,7 @@ def _which_repair(state: FewBitsState) -> str:
 
 
 def _which_repair_is_true(state: FewBitsState) -> bool:
-    cost = {name: few.cost(each) for name, each in few.beside(state).items()}
+    cost = {name: few.cost(other) for name, other in few.beside(state).items()}
     best = cost["split"] < min(cost["smooth"], cost["rotate"]) and max(cost.values()) == cost["as they are"]
     return best and few.rounded(state.changed(method=few.ROTATE)).error > 0.9
 
@@ -85,7 +85,7 @@ def _which_repair_is_true(state: FewBitsState) -> bool:
 def _column_by_column(state: FewBitsState) -> str:
     nearest, two, rows = state.changed(method="rtn"), state.changed(bits=2), state.changed(group="row")
     few_rows = [few.recorded(rows.changed(bits=2, method=method)).loss for method in ("gptq", "rtn")]
-    errors = [few.rounded(each).error for each in (state, nearest)]
+    errors = [few.rounded(other).error for other in (state, nearest)]
     return (
         f"With GPTQ, the layer's output is off by {percent(errors[0])}, which is {percent(errors[0] / errors[1])} of the {percent(errors[1])} to nearest. The loss of the whole model "
         f"rises by {few.cost(state):.2f} bits a token, and to nearest by {few.cost(nearest):.2f}. With a scale for a whole row it rises by {few.cost(rows):.2f}, and to nearest by {few.cost(rows.changed(method='rtn')):.2f}. The recording calibrates with {GPTQ_TOKENS:,} tokens, and GPTQ's authors with 262,144. At 2 bits the loss is {few.recorded(two).loss:.1f} bits, and to nearest {few.recorded(two.changed(method='rtn')).loss:.1f}. A model that knows nothing loses {KNOWS_NOTHING:.1f}, so no English is left. With a scale for a row, GPTQ loses {few_rows[0]:.1f} bits and nearest {few_rows[1]:.1f}. Both are worse than knowing nothing, so this no longer compares the methods."
@@ -95,14 +95,14 @@ def _column_by_column(state: FewBitsState) -> str:
 def _column_by_column_is_true(state: FewBitsState) -> bool:
     two, rows = state.changed(bits=2), state.changed(group="row")
     halved = few.rounded(state).error < 0.5 * few.rounded(state.changed(method="rtn")).error
-    lost = min(few.recorded(each).loss for each in (two, two.changed(method="rtn"))) > 12
-    gains = [few.cost(each) < 0.75 * few.cost(each.changed(method="rtn")) for each in (state, rows)]
+    lost = min(few.recorded(other).loss for other in (two, two.changed(method="rtn"))) > 12
+    gains = [few.cost(other) < 0.75 * few.cost(other.changed(method="rtn")) for other in (state, rows)]
     broken = [few.recorded(rows.changed(bits=2, method=method)).loss for method in ("gptq", "rtn")]
     return halved and all(gains) and lost and min(broken) > KNOWS_NOTHING
 
 
 def _which_axes(state: FewBitsState) -> str:
-    costs = {name: few.cost(each) for name, each in few.beside(state).items()}
+    costs = {name: few.cost(other) for name, other in few.beside(state).items()}
     best = min(costs, key=lambda name: costs[name])
     told = "; ".join(f"{name} {value:.2f}" for name, value in costs.items())
     return (

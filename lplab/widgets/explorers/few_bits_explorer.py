@@ -244,8 +244,8 @@ def _rounded_cache(state: FewBitsState) -> RoundedTensor:
     tile = (GROUP, 1) if axis == "channel" else (1, GROUP)
     scores = recorded.queries @ _shared(recorded.keys).swapaxes(-1, -2) / np.sqrt(recorded.keys.shape[-1])
     if state.tensor == KEYS:
-        found = recorded.queries @ _shared(after).swapaxes(-1, -2) / np.sqrt(after.shape[-1])
-        error = _off(np.tril(scores), np.tril(found))
+        rounded_scores = recorded.queries @ _shared(after).swapaxes(-1, -2) / np.sqrt(after.shape[-1])
+        error = _off(np.tril(scores), np.tril(rounded_scores))
     else:
         future = np.triu(np.ones(scores.shape[-2:], bool), 1)
         weights = np.exp(np.where(future, -np.inf, scores - scores.max(-1, keepdims=True)))
@@ -322,19 +322,19 @@ def beside(state: FewBitsState) -> dict[str, FewBitsState]:
 
 def map_figure(state: FewBitsState) -> Any:
     """A part of the tensor, number by number."""
-    found, (rows, columns) = rounded(state), window(state)
+    quantized, (rows, columns) = rounded(state), window(state)
     what = next(label for label, value in TENSORS[state.part].items() if value == state.tensor)
     names = {WEIGHTS: ("output", "input"), INPUTS: ("token", "channel"), CACHE: ("token", "channel")}[state.part]
     fig = figures.error_map(
-        found.before[rows, columns],
-        found.after[rows, columns],
-        (min(found.tile[0], SHOWN[0]), min(found.tile[1], SHOWN[1])),
+        quantized.before[rows, columns],
+        quantized.after[rows, columns],
+        (min(quantized.tile[0], SHOWN[0]), min(quantized.tile[1], SHOWN[1])),
         rows=names[0],
         columns=f"{names[1]} (from {columns.start} on)" if columns.start else names[1],
         name=f"{what}, {state.bits} bits",
-        title=f"{percent(found.zeroed)} of this tensor become zero"
+        title=f"{percent(quantized.zeroed)} of this tensor become zero"
         if state.part == INPUTS
-        else f"{state.bits} bits: this tensor is off by {percent(_off(found.before, found.after))}",
+        else f"{state.bits} bits: this tensor is off by {percent(_off(quantized.before, quantized.after))}",
     )
     return fig
 
