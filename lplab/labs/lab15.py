@@ -67,7 +67,7 @@ def _a_scale_for_each_token(state: FewBitsState) -> str:
 
 
 def _which_repair(state: FewBitsState) -> str:
-    costs = {name: few.cost(each) for name, each in few.beside(state).items()}
+    costs = {name: few.cost(other) for name, other in few.beside(state).items()}
     told = ", ".join(f"{name} {costs[name]:.2f}" for name in ("split", "smooth", "rotate"))
     return (
         f"The loss rises by {costs['as they are']:.2f} bits a token without a repair. With the repairs it rises by less: {told}. Splitting helps most, as the few channels with "

@@ -41,8 +41,8 @@ def links_table() -> figures.DataTable:
     """A step of data parallelism over each link: how long it takes, and the share of it that is computing."""
     rows = {}
     for label, link in reversed(LINKS.items()):
-        (found,) = compare_methods(MODEL, Cluster(CHIP, LEARNERS, link), batch=BATCH, methods=("ddp",))
-        rows[label] = found
+        (row,) = compare_methods(MODEL, Cluster(CHIP, LEARNERS, link), batch=BATCH, methods=("ddp",))
+        rows[label] = row
     return figures.DataTable(
         {
             "link": list(rows),

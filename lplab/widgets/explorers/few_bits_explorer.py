@@ -193,14 +193,14 @@ def layer(name: str) -> tuple[np.ndarray, np.ndarray]:
     return recorded.inputs, recorded.weights[weight]
 
 
-def _off(exact: np.ndarray, found: np.ndarray) -> float:
+def _off(exact: np.ndarray, approximate: np.ndarray) -> float:
     """How far the outputs of a token are off, as a share of their norm: the mean of all tokens, which count alike.
 
     >>> _off(np.array([[1000.0, 0.0], [1.0, 0.0]]), np.array([[1000.0, 0.0], [0.0, 0.0]]))
     0.5
     """
     norm = np.linalg.norm
-    return float((norm(found - exact, axis=-1) / norm(exact, axis=-1)).mean())
+    return float((norm(approximate - exact, axis=-1) / norm(exact, axis=-1)).mean())
 
 
 @cache
