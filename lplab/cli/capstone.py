@@ -75,7 +75,7 @@ def score_file(file: Path, seeds: tuple[int, ...], capstone: "Capstone", as_json
     from tqdm import tqdm
 
     from lplab.exercises.capstone import stored_field
-    from lplab.exercises.capstone.points import MAX_POINTS, marking_of
+    from lplab.exercises.capstone.points import MAX_POINTS
     from lplab.training.recipe.recipe_data import MAX_TEXT, parse_json
 
     if file.stat().st_size > 4 * MAX_TEXT:  # characters may take up to four bytes
@@ -87,12 +87,12 @@ def score_file(file: Path, seeds: tuple[int, ...], capstone: "Capstone", as_json
     steps, total = capstone.score_steps(parse_json(text), seeds), capstone.steps_of(seeds, capstone.plan)
     bar = tqdm(steps, "scoring", total, file=sys.stderr, disable=not sys.stderr.isatty())
     *_, score = bar
-    if not stored_field.has(seeds):
+    if not stored_field.has(seeds, capstone):
         return print_scores((score,), capstone, as_json)
     published = stored_field.field(seeds, capstone=capstone)
     print_scores((*published, score), capstone, as_json)
     if not as_json:
-        marking = marking_of(published, capstone.plain, capstone.unit)
+        marking = capstone.marking(published)
         print(f"{marking.points(score):g} of {MAX_POINTS} points on these seeds. {marking.reason(score)}")
         if score.costs.over:
             print(score.costs.over)

@@ -8,7 +8,7 @@ from lplab import cli
 from lplab.claims.framework.branches import BranchPlan
 from lplab.exercises.capstone import scoring, stored_field
 from lplab.exercises.capstone.published_recipes import PLAIN, RECIPES
-from lplab.exercises.capstone.scoring import PRACTICE_SEEDS
+from lplab.exercises.capstone.scores import PRACTICE_SEEDS
 
 
 @pytest.fixture

@@ -7,12 +7,13 @@ There are two: :data:`lplab.exercises.capstone.few_bits.FEW_BITS` of lab 14 and
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lplab.claims.framework.branches import BranchPlan
+from lplab.exercises.capstone.points import Marking, marking_of
 from lplab.exercises.capstone.scores import Score
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model.exercise import Exercise
@@ -29,7 +30,8 @@ class Capstone:
         plan: of the trainings.
         costs: the class of its costs, of the protocol :class:`~lplab.exercises.capstone.scores.Costs`.
         names: of the field's recipes, in order.
-        plain: the recipe of the field that more than the points for the budget are counted from.
+        plain: the name of the recipe that more than the points for the budget are counted from.
+        plain_gap: its gap; None: as the field has it.
         data_of: the data of a recipe of the field.
         checked: the recipe in data; ValueError with one line if there is none.
         baseline: what recipes are compared with, of a seed, a plan and a folder: numbers as JSON has them.
@@ -58,6 +60,7 @@ class Capstone:
     unit: str
     compared: str
     recipes: str = "Recipes of one's own"
+    plain_gap: float | None = None
     veil: str = ""
 
     @property
@@ -73,6 +76,10 @@ class Capstone:
     def score(self, data: Any, *some: Any) -> Score:
         """The score of a recipe on all seeds; arguments as for ``score_steps``."""
         return list(self.score_steps(data, *some))[-1]
+
+    def marking(self, field: Iterable[Score]) -> Marking:
+        """How points follow from a gap, from the scores of the field; ValueError if they make no scale."""
+        return marking_of(field, self.plain, self.unit, self.plain_gap)
 
     def as_answer(self, data: Mapping[str, Any]) -> Answer:
         """A recipe as an answer; the order of its keys makes no difference."""

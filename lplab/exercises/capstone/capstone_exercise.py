@@ -15,7 +15,7 @@ from lplab.claims.framework.branches import BranchPlan
 from lplab.exercises.capstone import stored_field
 from lplab.exercises.capstone.capstone import Capstone
 from lplab.exercises.capstone.few_bits import FEW_BITS
-from lplab.exercises.capstone.points import AT_BEST, MAX_POINTS, Marking, marking_of
+from lplab.exercises.capstone.points import AT_BEST, MAX_POINTS, Marking
 from lplab.exercises.capstone.score_process import NotScoredError, baselines, field_apart, score_apart
 from lplab.exercises.capstone.scores import HELD_BACK_SEEDS, Score, check_seeds
 from lplab.exercises.checks.judge import Judge
@@ -61,7 +61,7 @@ class CapstoneJudge:
     @property
     def marking(self) -> Marking:
         """How points follow from a gap."""
-        return marking_of(self.field, self.capstone.plain, self.capstone.unit)
+        return self.capstone.marking(self.field)
 
     def __call__(self, exercise: Exercise, answer: Answer) -> Verdict:
         """The verdict on an answer. One that is no recipe of a capstone is told so, and earns nothing."""
@@ -101,11 +101,11 @@ def judge_of(
     check_seeds(seeds)
     try:
         known = baselines(seeds, capstone=capstone)
-        if stored_field.has(seeds):
+        if stored_field.has(seeds, capstone):
             field = stored_field.field(seeds, capstone=capstone)
         else:
             field = field_apart(known, jobs, capstone=capstone)
-        marking_of(field, capstone.plain)
+        capstone.marking(field)
     except (NotScoredError, ValueError) as problem:
         return CapstoneJudge(others, {}, (), problem=str(problem), capstone=capstone)
     return CapstoneJudge(others, known, field, capstone=capstone)

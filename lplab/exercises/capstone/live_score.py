@@ -13,7 +13,7 @@ from lplab.claims.framework.branches import BranchPlan
 from lplab.exercises import progress
 from lplab.exercises.capstone.capstone import Capstone
 from lplab.exercises.capstone.few_bits import FEW_BITS
-from lplab.exercises.capstone.points import MAX_POINTS, marking_of
+from lplab.exercises.capstone.points import MAX_POINTS
 from lplab.exercises.capstone.scores import PRACTICE_SEEDS, Score
 from lplab.exercises.capstone.stored_field import field
 
@@ -57,7 +57,7 @@ class CapstoneRun(widgets.LiveRun):
     def summary(self) -> str:
         """Points on the seeds of practice, and why."""
         capstone = self.capstone
-        found, marking = self.result()[-1], marking_of(field(capstone=capstone), capstone.plain, capstone.unit)
+        found, marking = self.result()[-1], capstone.marking(field(capstone=capstone))
         return f"{marking.points(found):g} of {MAX_POINTS} points on these seeds. {marking.reason(found)}"
 
 

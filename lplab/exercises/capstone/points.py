@@ -2,9 +2,9 @@
 
 1. A recipe that is over the budget, whose training diverges on some seed, or that does what one of the field does,
    earns nothing. Any other earns :data:`FOR_BUDGET` points.
-2. Up to :data:`AT_BEST` points are given by its gap, in a straight line from the gap of a plain recipe of the field to
-   the smallest gap of a published recipe that keeps the budget. In lab 14 the plain one is MXFP4 (all six operands,
-   nearest rounding, no helpers), in lab 16 the mean of everything (FedAvg).
+2. Up to :data:`AT_BEST` points are given by its gap, in a straight line from the gap of a plain recipe to the
+   smallest gap of a published recipe that keeps the budget. In lab 14 the plain one is MXFP4 (all six operands,
+   nearest rounding, no helpers). In lab 16 it is one learner alone, whose gap is 1.
 3. The rest, up to :data:`MAX_POINTS`, is for a smaller gap than that, in a straight line to half of it.
 4. Half points are given, rounded down.
 """
@@ -81,13 +81,16 @@ class Marking:
         )
 
 
-def marking_of(field: Iterable[Score], plain: str = "plain MXFP4", unit: str = "bits") -> Marking:
+def marking_of(
+    field: Iterable[Score], plain: str = "plain MXFP4", unit: str = "bits", plain_gap: float | None = None
+) -> Marking:
     """The marking that follows from the scores of the published recipes.
 
     Args:
         field: the scores.
         plain: the name of the plain recipe.
         unit: of gaps.
+        plain_gap: the gap of the plain recipe; None: as the field has it.
 
     Raises:
         ValueError: the plain recipe is missing, no published recipe keeps the budget, or the best of these is not
@@ -95,14 +98,15 @@ def marking_of(field: Iterable[Score], plain: str = "plain MXFP4", unit: str = "
     """
     field = tuple(field)
     scores = {score.name: score for score in field}
-    if plain not in scores:
+    if plain_gap is None and plain not in scores:
         raise ValueError(f"the field needs {plain!r}, got {', '.join(scores) or 'nothing'}")
+    above = scores[plain].gap if plain_gap is None else plain_gap
     kept = [score for name, score in scores.items() if name != plain and score.keeps_budget and not score.diverged]
     best = min(kept, key=lambda score: score.gap, default=None)
-    if best is None or not 0 < best.gap < scores[plain].gap:
+    if best is None or not 0 < best.gap < above:
         raise ValueError(f"no published recipe that keeps the budget lies between no gap and {plain} on these seeds")
     gaps = tuple(score.gaps for score in field)
-    return Marking(scores[plain].gap, best.gap, best.name, gaps, plain, unit)
+    return Marking(above, best.gap, best.name, gaps, plain, unit)
 
 
 def pareto_front(costs: Iterable[float], gaps: Iterable[float]) -> list[int]:

@@ -1,7 +1,8 @@
 """The field of lab 16: published ways to meet, with constants of their papers where our 240 steps have room for them.
 
-The papers meet once in 15 to 500 steps of trainings that are a hundred times longer. Here, DiLoCo meets every 60 or 12
-steps, and what sends few numbers every 15. DeMo sends in each step; its rate is that of our inner optimizer's steps.
+The papers meet once in 15 to 500 steps of trainings that are a hundred times longer. Here, FedAvg and DiLoCo meet every
+60 steps, and what sends few numbers every 15, as SparseLoCo's first code does. DeMo sends in each step, and its rate is
+that of our inner optimizer's steps.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Any
 from lplab.compression import AdaComp, DeMo, LowBit, ScaleCom, SparseLoCo
 from lplab.exercises.capstone.meeting_recipe import MeetingRecipe, data_from_recipe
 
-PLAIN = "FedAvg (2017)"
 OUTER = {"rate": 0.7, "momentum": 0.9}  # DiLoCo's
 SELDOM = {"every": 15}
 # Equal bytes a meeting, as in the claim on SparseLoCo.
@@ -21,9 +21,8 @@ SCALECOM = ScaleCom(chunk=45, wire="fp16", small="compressed")
 ADACOMP = AdaComp(bin=63, scale_factor=1.6, small="compressed")
 RECIPES: Mapping[str, MeetingRecipe] = MappingProxyType(
     {
-        PLAIN: MeetingRecipe(every=60),
+        "FedAvg (2017)": MeetingRecipe(every=60),
         "DiLoCo (2023)": MeetingRecipe(every=60, **OUTER),
-        "DiLoCo, every 12": MeetingRecipe(every=12, **OUTER),
         "Streaming (2025)": MeetingRecipe(every=24, fragments=2, delay=1, compressor=LowBit("e3m0"), **OUTER),
         "DeMo (2024)": MeetingRecipe(every=1, rate=1e-3, compressor=DeMo()),
         "SparseLoCo (2025)": MeetingRecipe(compressor=SparseLoCo(), **SELDOM),
@@ -31,7 +30,7 @@ RECIPES: Mapping[str, MeetingRecipe] = MappingProxyType(
         "AdaComp (2018)": MeetingRecipe(compressor=ADACOMP, **SELDOM),
     }
 )
-"""The ways to meet of the field by the name that figures use; the plain mean is there to compare with."""
+"""The ways to meet of the field by the name that figures use."""
 
 
 def data_of(name: str) -> dict[str, Any]:

@@ -17,10 +17,12 @@ from lplab.exercises.capstone import capstone_exercise as module
 from lplab.exercises.capstone import score_process
 from lplab.exercises.capstone.capstone_exercise import CapstoneJudge, as_answer, judge_of, score_in, verdict_of
 from lplab.exercises.capstone.costs import Costs, costs_of
+from lplab.exercises.capstone.few_bits import FEW_BITS
 from lplab.exercises.capstone.points import FOR_BUDGET, MAX_POINTS, Marking
 from lplab.exercises.capstone.published_recipes import PLAIN, RECIPES, data_of, is_published, plain_mxfp4
 from lplab.exercises.capstone.score_process import NotScoredError
-from lplab.exercises.capstone.scoring import Score, checked_recipe, float32_loss, score, steps_of
+from lplab.exercises.capstone.scores import Score
+from lplab.exercises.capstone.scoring import checked_recipe, float32_loss, score, steps_of
 from lplab.exercises.checks.verdict import NOT_JUDGED
 from lplab.exercises.grading.capstone_view import _ticks, capstone_view
 from lplab.exercises.grading.grading import grade
@@ -37,7 +39,7 @@ from lplab.exercises.model import exercise_catalogue
 from lplab.training.recipe.recipe_data import recipe_from_data
 from tests.exercises.in_process import judge_here, marks_object
 
-CAPSTONE = exercise_catalogue.CAPSTONE
+CAPSTONE = FEW_BITS.id
 MIDPOINT = exercise_catalogue.get("00.1")
 TINY = BranchPlan(before=2, steps=2)
 SEEDS = (31, 32)
@@ -101,11 +103,12 @@ def judge_in_process(checkpoints):
     """What makes the judge of a class: a tiny plan, a fixed field, no process for each recipe; and the calls of it."""
     asked = []
 
-    def apart(data, float32, plan, folder):
+    def apart(data, float32, plan, folder, capstone):
         asked.append(data)
         return score(data, tuple(float32), plan, folder, float32)
 
-    def made(others, seeds, jobs):
+    def made(others, seeds, jobs, capstone):
+        assert capstone == FEW_BITS
         asked.append(seeds)
         float32 = {seed: float32_loss(seed, TINY, checkpoints) for seed in seeds}
         return CapstoneJudge(others, float32, FIELD, TINY, checkpoints)
@@ -196,7 +199,7 @@ def test_the_overview_draws_the_class_with_its_front(graded, tmp_path):
 
 
 def test_the_front_is_that_of_class_and_field(graded):
-    view = capstone_view(graded.capstone, graded.students)
+    view = capstone_view(*graded.capstones, graded.students)
     everyone = {one.name: one for one in view.recipes}
     assert set(everyone) == {"ada", "Bob", "cyd", "eve", "MXFP8", "NVFP4", PLAIN}
     for one in view.recipes:
@@ -205,7 +208,7 @@ def test_the_front_is_that_of_class_and_field(graded):
                 other.gap <= one.gap and cost(other) <= cost(one) and (other.gap, cost(other)) != (one.gap, cost(one))
                 for _ in (0,)
             )
-            for cost in (lambda r: r.bits, lambda r: r.milliseconds)
+            for cost in (lambda r: r.costs[0], lambda r: r.costs[1])
             for other in view.recipes
         ]
         count = len(view.recipes)
@@ -225,7 +228,7 @@ def test_equal_recipes_are_scored_once_and_only_where_there_are_some(folder, jud
     (tmp_path / "none" / "fay.ipynb").write_text(CLASS["fay.ipynb"])
     asked.clear()
     marks = grade(tmp_path / "none", ["00", "14"], judged_by=judge_here, capstone_judge=made)
-    assert asked == [] and marks.students[0].marks[CAPSTONE].status == MISSING and marks.capstone is None
+    assert asked == [] and marks.students[0].marks[CAPSTONE].status == MISSING and marks.capstones == ()
 
 
 def test_points_are_weighed_and_lateness_takes_its_part(graded, judge_in_process, tmp_path):
@@ -247,10 +250,10 @@ def test_points_are_weighed_and_lateness_takes_its_part(graded, judge_in_process
 
 
 def test_a_machine_that_cannot_train_judges_all_else(folder, monkeypatch):
-    def broken(seeds):
+    def broken(seeds, **_):
         raise NotScoredError("its process failed: ModuleNotFoundError: No module named 'torch'")
 
-    monkeypatch.setattr(module, "float32_losses", broken)
+    monkeypatch.setattr(module, "baselines", broken)
     marks = grade(folder, judged_by=judge_here)
     ada = next(student for student in marks.students if student.name == "ada")
     assert ada.marks["00.1"].passed
@@ -259,11 +262,11 @@ def test_a_machine_that_cannot_train_judges_all_else(folder, monkeypatch):
 
 
 def test_a_recipe_that_takes_too_long_is_not_judged(monkeypatch):
-    def slow(*_):
+    def slow(*_, **__):
         raise NotScoredError("its training took more than 900 s")
 
     monkeypatch.setattr(module, "score_apart", slow)
-    verdict = CapstoneJudge(judge_here, {0: 1.0}, FIELD)(module.EXERCISE, as_answer(MINE))
+    verdict = CapstoneJudge(judge_here, {0: 1.0}, FIELD)(FEW_BITS.exercise, as_answer(MINE))
     assert verdict.status == NOT_JUDGED and verdict.points == 0 and "more than 900 s" in verdict.text
 
 
@@ -476,7 +479,7 @@ def test_a_report_without_a_recipe_has_none(entry, tmp_path):
 
 def test_a_recipe_of_a_hundred_thousand_characters_is_refused():
     huge = {"name": "x" * 100_000}
-    verdict = CapstoneJudge(judge_here, {}, FIELD)(module.EXERCISE, as_answer(huge))
+    verdict = CapstoneJudge(judge_here, {}, FIELD)(FEW_BITS.exercise, as_answer(huge))
     assert verdict.ring == "form" and "at most 20,000 characters" in verdict.text and len(verdict.text) < 500
 
 
@@ -489,7 +492,7 @@ def practised(monkeypatch, tmp_path):
     monkeypatch.setenv("LPLAB_PROGRESS", str(tmp_path / "progress.json"))
     for recipe in (OTHER, MINE, MINE):
         costs = costs_of(recipe_from_data(recipe))
-        progress.record_capstone(json.dumps(recipe), costs.bits, costs.seconds, (0.03, 0.05), (0, 1), 0)
+        progress.record_capstone("capstone", json.dumps(recipe), vars(costs), (0.03, 0.05), (0, 1), 0)
     return tmp_path
 
 
@@ -581,21 +584,20 @@ def test_a_class_is_graded_with_the_command(folder, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_the_field_is_measured_in_processes(checkpoints, monkeypatch):
+def test_the_field_is_measured_in_processes(checkpoints):
     """In short: the first and the last of it, as this process finds them."""
-    fewer = {name: RECIPES[name] for name in ("FP8 tiles (2024)", PLAIN)}
-    monkeypatch.setattr(score_process, "RECIPES", fewer)
+    fewer = ("FP8 tiles (2024)", PLAIN)
     float32 = {31: float32_loss(31, TINY, checkpoints)}
-    field = score_process.field_apart(float32, 2, TINY, checkpoints)
-    assert [one.name for one in field] == list(fewer)
+    field = score_process.field_apart(float32, 2, TINY, checkpoints, dataclasses.replace(FEW_BITS, names=fewer))
+    assert tuple(one.name for one in field) == fewer
     for one in field:
         assert one.gaps == score(data_of(one.name), (31,), TINY, checkpoints, float32).gaps != (0.0,)
 
 
 def test_on_seeds_of_the_graders_own_the_field_is_measured(monkeypatch):
     asked = []
-    monkeypatch.setattr(module, "float32_losses", lambda seeds: dict.fromkeys(seeds, 2.9))
-    monkeypatch.setattr(module, "field_apart", lambda float32, jobs: asked.append((float32, jobs)) or FIELD)
+    monkeypatch.setattr(module, "baselines", lambda seeds, **_: dict.fromkeys(seeds, 2.9))
+    monkeypatch.setattr(module, "field_apart", lambda float32, jobs, **_: asked.append((float32, jobs)) or FIELD)
     judge = judge_of(judge_here, SEEDS, jobs=2)
     assert asked == [({31: 2.9, 32: 2.9}, 2)] and judge.field == FIELD and not judge.problem
     judge_of(judge_here, (9001,))
@@ -604,9 +606,9 @@ def test_on_seeds_of_the_graders_own_the_field_is_measured(monkeypatch):
 
 @pytest.mark.slow
 def test_the_judge_of_a_class_takes_the_stored_field_for_the_default_seeds(monkeypatch):
-    monkeypatch.setattr(module, "float32_losses", lambda seeds: dict.fromkeys(seeds, 2.9))
+    monkeypatch.setattr(module, "baselines", lambda seeds, **_: dict.fromkeys(seeds, 2.9))
     judge = judge_of(judge_here)
-    assert tuple(judge.float32) == (9001, 9002, 9003) and len(judge.field) == 6 and not judge.problem
+    assert tuple(judge.known) == (9001, 9002, 9003) and len(judge.field) == 6 and not judge.problem
 
 
 def test_the_recipe_that_the_lab_begins_with_is_found_and_is_mxfp4_with_one_change():
