@@ -110,9 +110,7 @@ def print_scores(scores: "tuple[Score, ...]", capstone: "Capstone", as_json: boo
     for one in scores:
         gaps = " ".join(f"{gap:+.4f}" for gap in one.gaps)
         over = "" if one.keeps_budget else "  over the budget"
-        costs = [
-            f"{cost:{len(axis.unit)},.{axis.digits}f}" for cost, axis in zip(one.costs.on_axes, axes, strict=True)
-        ]
+        costs = [f"{cost:{len(axis.unit)},.{axis.digits}f}" for cost, axis in zip(one.costs.on_axes, axes, strict=True)]
         numbers = "  ".join([*costs, f"{one.gap:+{len(gap)}.4f}"])
         print(f"{one.name:<{width}}  {numbers}  {gaps}{over}")
     return 0

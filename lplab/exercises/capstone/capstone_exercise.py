@@ -81,9 +81,7 @@ class CapstoneJudge:
         return verdict_of(found, self.marking, self.capstone)
 
 
-def judge_of(
-    others: Judge, seeds: Sequence[int] = (), jobs: int = 1, capstone: Capstone = FEW_BITS
-) -> CapstoneJudge:
+def judge_of(others: Judge, seeds: Sequence[int] = (), jobs: int = 1, capstone: Capstone = FEW_BITS) -> CapstoneJudge:
     """The judge of a class; it trains what recipes are compared with, and the field where it is not stored.
 
     Where that cannot be done, recipes are not judged, and all other exercises are.
@@ -135,9 +133,7 @@ def score_in(lines: Sequence[str], capstone: Capstone = FEW_BITS) -> tuple[Any, 
     return None
 
 
-def _verdict(
-    exercise: Exercise, status: str, stage: str, reason: str, points: float, score_line: str = ""
-) -> Verdict:
+def _verdict(exercise: Exercise, status: str, stage: str, reason: str, points: float, score_line: str = "") -> Verdict:
     lines = [f"Exercise {exercise.id}: {points:g} of {MAX_POINTS} points.", reason, score_line]
     lines += ["Change the recipe and score it again." if stage else ""]
     return Verdict(

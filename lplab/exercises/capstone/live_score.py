@@ -50,9 +50,7 @@ class CapstoneRun(widgets.LiveRun):
         def draw(found: Sequence[Score]) -> Any:
             return capstone.figure(published, found)
 
-        super().__init__(
-            steps, draw, total=capstone.steps_of(seeds, plan), name="Score my recipe", remark=remark
-        )
+        super().__init__(steps, draw, total=capstone.steps_of(seeds, plan), name="Score my recipe", remark=remark)
 
     def summary(self) -> str:
         """Points on the seeds of practice, and why."""

@@ -79,7 +79,9 @@ values. With such messages, 10 meetings would keep it.
     @property
     def line(self) -> str:
         """The costs with the digits that the marks of a class keep."""
-        return f"{self.sent:.2f} bytes a learner, {self.positions:.2f} of them for places, in {self.meetings:.0f} meetings"
+        return (
+            f"{self.sent:.2f} bytes a learner, {self.positions:.2f} of them for places, in {self.meetings:.0f} meetings"
+        )
 
     @classmethod
     def read(cls, line: str) -> Traffic | None:

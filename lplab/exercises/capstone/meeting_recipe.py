@@ -4,8 +4,8 @@
 
     {"every": 24, "rate": 1.0, "momentum": 0.0, "compressor": {"name": "sparseloco", "k": 64, "bits": 2}}
 
-What it may say is in :data:`MEETING_KEYS`. How many learners there are, how many steps they take, with how much data and
-which inner optimizer, is the same for all, and no key changes it. Data that came from somebody else cannot harm: names
+What it may say is in :data:`MEETING_KEYS`. How many learners there are, how many steps they take, with how much data
+and which inner optimizer, is the same for all, and no key changes it. Data that came from somebody else cannot harm: names
 are looked up in fixed tables, and every number has limits.
 """
 

@@ -75,9 +75,8 @@ class Marking:
             return "It is a recipe of the field as it is."
         return (
             f"Its gap is {score.gap:+.4f} {self.unit}. Within the budget every recipe that is not a published one has "
-            f"{FOR_BUDGET} points. It has more "
-            f"below a gap of {self.plain:+.4f} {self.unit} ({self.plain_name}): {AT_BEST} at {self.best:+.4f} ({self.best_name}), and "
-            f"{MAX_POINTS} at half of that."
+            f"{FOR_BUDGET} points. It has more below a gap of {self.plain:+.4f} {self.unit} ({self.plain_name}): "
+            f"{AT_BEST} at {self.best:+.4f} ({self.best_name}), and {MAX_POINTS} at half of that."
         )
 
 

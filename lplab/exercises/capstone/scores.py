@@ -69,7 +69,7 @@ class Costs(Protocol):
 
     @property
     def over(self) -> str:
-        """A line that says by how much the costs are above the budget, and what they are made of; "" if they are not."""
+        """A line that says how far the costs are above the budget, and what they are made of; "" if they are not."""
 
     @property
     def line(self) -> str:

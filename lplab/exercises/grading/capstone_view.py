@@ -90,8 +90,7 @@ def capstone_view(judge: CapstoneJudge, students: Iterable[Student]) -> Capstone
             recipes.append(ScoredRecipe(student.name, costs.on_axes, float(np.mean(gaps)), mark.points))
     recipes.sort(key=lambda one: (one.gap, one.name))
     panels = [
-        _panel(axis, [one.costs[place] for one in recipes], recipes)
-        for place, axis in enumerate(capstone.costs.AXES)
+        _panel(axis, [one.costs[place] for one in recipes], recipes) for place, axis in enumerate(capstone.costs.AXES)
     ]
     front = frozenset(dot.label for panel in panels for dot in panel.dots if dot.is_on_front)
     seeds = tuple(judge.known)

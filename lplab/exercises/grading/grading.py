@@ -111,7 +111,9 @@ def grade(
         journal.begin(workers.fence, seeds)
         work = (_tasks(one, ids) for *_, one in _submitted(on_disk))
         begun = time.monotonic()
-        judged = judge_all(work, workers, journal, capstones[-1] if capstones else judged_by, on_disk.different_answers(ids))
+        judged = judge_all(
+            work, workers, journal, capstones[-1] if capstones else judged_by, on_disk.different_answers(ids)
+        )
         seconds = time.monotonic() - begun
     _mark_class(on_disk, exercises, journal, all_or_nothing, weights, roster, similar)
     return Class(

@@ -42,7 +42,9 @@ class WrittenRecipe:
 
 
 def written_recipes(cells: Sequence[Cell], capstone: Capstone = FEW_BITS) -> Iterator[WrittenRecipe]:
-    """The recipe of each call of a capstone's function, ``own_recipe`` in lab 14, cells taken from top to bottom; then that of the last call as it stands at the end.
+    """The recipe of each call, cells taken from top to bottom; then that of the last call as it stands at the end.
+
+    Calls are those of the capstone's function, ``own_recipe`` in lab 14.
 
     Someone who changes a cell below the call and runs the call again means the second.
 

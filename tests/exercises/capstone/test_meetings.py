@@ -1,4 +1,4 @@
-"""The capstone of lab 16: what a recipe may say, its bytes and its gap on a tiny plan, and that cheating does not pay."""
+"""The capstone of lab 16: what a recipe may say, its bytes and gap on a tiny plan, and that cheating does not pay."""
 
 import dataclasses
 import json
@@ -61,16 +61,25 @@ WRONG = {
     "momentum 1": ({"momentum": 1.0}, "momentum must be from 0 to 0.95"),
     "a word": ({"momentum": "much"}, "momentum must be a number"),
     "a number for true": ({"nesterov": 1}, "nesterov must be true or false"),
-    "fragments that do not divide": ({"every": 30, "fragments": 4}, "every must be a multiple of the number of fragments"),
+    "fragments that do not divide": (
+        {"every": 30, "fragments": 4},
+        "every must be a multiple of the number of fragments",
+    ),
     "a late delay": ({"every": 30, "delay": 30}, "delay must be less than every / fragments"),
     "more fragments than blocks": ({"every": 240, "fragments": 8}, "fragments must be at most 6"),
     "an unknown pattern": ({"pattern": "woven"}, "pattern must be strided or consecutive"),
-    "an unknown compressor": ({"compressor": "sparsloco"}, "compressor: unknown compressor 'sparsloco'; closest: sparse"),
+    "an unknown compressor": (
+        {"compressor": "sparsloco"},
+        "compressor: unknown compressor 'sparsloco'; closest: sparse",
+    ),
     "one that is not offered": ({"compressor": "lossless"}, "compressor: unknown compressor 'lossless'"),
     "no compressor": ({"compressor": 3}, "compressor: unknown compressor 3"),
     "an unknown setting": ({"compressor": {"name": "demo", "bits": 2}}, "compressor: unknown key 'bits'"),
     "a setting out of range": ({"compressor": {"name": "sparseloco", "k": 0}}, "compressor: k must be"),
-    "a setting of another type": ({"compressor": {"name": "sparseloco", "bits": "2"}}, "compressor: bits of SparseLoCo"),
+    "a setting of another type": (
+        {"compressor": {"name": "sparseloco", "bits": "2"}},
+        "compressor: bits of SparseLoCo",
+    ),
     "a long name": ({"name": "x" * 100}, "name must be a text of at most 60"),
 }
 
@@ -189,7 +198,9 @@ def test_a_recipe_over_the_budget_is_told_by_how_much_and_of_what(what):
 # ---- what does not pay -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", ["learners", "steps", "batch", "lr", "inner", "clip", "schedule", "seed", "seeds", "together"])
+@pytest.mark.parametrize(
+    "key", ["learners", "steps", "batch", "lr", "inner", "clip", "schedule", "seed", "seeds", "together"]
+)
 def test_no_key_changes_tokens_inner_optimizer_or_seed(key):
     with pytest.raises(ValueError, match=f"unknown key '{key}'"):
         MEETINGS.checked(SPARSE | {key: 1})
@@ -198,7 +209,11 @@ def test_no_key_changes_tokens_inner_optimizer_or_seed(key):
             MEETINGS.checked({"compressor": {"name": name, key: 1}})
 
 
-EXTREMES = ({"every": 1}, {"every": 12, "fragments": 6, "delay": 1, "alpha": 0.9}, {"every": 12, "rate": 2, "momentum": 0.95})
+EXTREMES = (
+    {"every": 1},
+    {"every": 12, "fragments": 6, "delay": 1, "alpha": 0.9},
+    {"every": 12, "rate": 2, "momentum": 0.95},
+)
 
 
 @pytest.mark.parametrize("data", EXTREMES)
@@ -233,7 +248,10 @@ def test_each_learner_takes_the_same_steps_with_as_many_tokens_at_the_same_rates
 @pytest.mark.parametrize(("rate", "momentum"), [(0.7, 0.9), (1.5, 0.0)])
 def test_an_outer_step_without_the_others_gains_nothing(rate, momentum):
     """At full length: the outer rate is no learning rate in disguise, as one learner alone ends no better with it."""
-    plain, mine = ARMS["alone"], dataclasses.replace(MeetingRecipe(every=12, rate=rate, momentum=momentum).arm(), learners=1)
+    plain, mine = (
+        ARMS["alone"],
+        dataclasses.replace(MeetingRecipe(every=12, rate=rate, momentum=momentum).arm(), learners=1),
+    )
     alone, own = (meeting_scoring._ending(arm, 0, MEETINGS.plan, None).loss for arm in (plain, mine))
     assert own > alone - 0.005
 
@@ -300,15 +318,23 @@ def made(gap, sent=90_000.0, name="mine", **more):
     return Score(name, Traffic(sent, 0.0, 16.0), (0, 1), (gap, gap), losses=(2.3 + gap / 10,) * 2, **more)
 
 
-FIELD = (made(0.65, 2e6, "FedAvg"), made(0.7, name="SparseLoCo (2025)", is_published=True), made(0.4, 2e6, "DeMo (2024)"))
+FIELD = (
+    made(0.65, 2e6, "FedAvg"),
+    made(0.7, name="SparseLoCo (2025)", is_published=True),
+    made(0.4, 2e6, "DeMo (2024)"),
+)
 
 
 def test_points_follow_the_gap_and_the_budget():
     marking = MEETINGS.marking(FIELD)
     gaps = (1.2, 1.0, 0.85, 0.699999, 0.525, 0.35, -0.1)
     assert [marking.points(made(gap)) for gap in gaps] == [3, 3, 6, 9, 10.5, MAX_POINTS, 12]
-    assert marking.points(made(0.2, sent=BUDGET + 1)) == 0 and "costs more than the budget" in marking.reason(made(0.2, 1e6))
-    assert "+0.5250 of the way" in marking.reason(made(0.525)) and "+1.0000 of the way (one learner alone)" in marking.reason(made(0.525))
+    assert marking.points(made(0.2, sent=BUDGET + 1)) == 0 and "costs more than the budget" in marking.reason(
+        made(0.2, 1e6)
+    )
+    assert "+0.5250 of the way" in marking.reason(
+        made(0.525)
+    ) and "+1.0000 of the way (one learner alone)" in marking.reason(made(0.525))
     verdict = verdict_of(made(0.35), marking, MEETINGS)
     assert verdict.passed and verdict.exercise == "16.5" and score_in(verdict.lines, MEETINGS)[1] == (0.35, 0.35)
 
@@ -334,7 +360,7 @@ def test_the_stored_field_gives_a_scale_on_both_kinds_of_seeds():
 
 @pytest.mark.slow
 def test_cheaper_places_and_a_longer_step_beat_the_published_recipes():
-    """What the lab leads to, on one seed at full length: positions of 8 bits instead of 12 leave room for more values."""
+    """What the lab leads to, on one seed at full length: positions of 8 bits instead of 12 leave room for values."""
     recipe = {"every": 24, "compressor": {"name": "sparseloco", "chunk": 256, "k": 16}}
     found, marking = MEETINGS.score(recipe, (0,)), MEETINGS.marking(stored_field.field((0,), capstone=MEETINGS))
     assert found.keeps_budget and found.gap < 0.8 * marking.best and marking.points(found) > 9

@@ -12,7 +12,6 @@ from lplab.claims.framework.models import branch_transformer
 from lplab.exercises import capstone
 from lplab.exercises.capstone import score_process, scoring, stored_field
 from lplab.exercises.capstone.costs import BUDGET, Costs, costs_of
-from lplab.exercises.capstone.few_bits import FEW_BITS
 from lplab.exercises.capstone.points import AT_BEST, FOR_BUDGET, MAX_POINTS, marking_of, pareto_front
 from lplab.exercises.capstone.published_recipes import PLAIN, RECIPES, data_of, is_published, plain_mxfp4
 from lplab.exercises.capstone.scores import HELD_BACK_SEEDS, PRACTICE_SEEDS, Score
