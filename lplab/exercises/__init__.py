@@ -2,8 +2,8 @@
 
 In a notebook: ``check``, ``hint``, ``solution``, ``predict``, ``after_guess``, ``progress_of``, ``own_recipe``,
 ``own_meetings``. A folder of submissions is graded by the command ``lplab grade``; its work is done by
-``grading/grading.py``. To read the code, begin with ``model/exercise.py`` (what an exercise is), then ``lab01/round_e4m3.py`` (one), then
-``checks/judge.py`` (the four stages of a check).
+``grading/grading.py``. To read the code, begin with ``model/exercise.py`` (what an exercise is), then
+``lab01/round_e4m3.py`` (one), then ``checks/judge.py`` (the four stages of a check).
 
 >>> from lplab import exercises
 >>> exercises.get("01.2").title

@@ -5,8 +5,8 @@
     {"every": 24, "rate": 1.0, "momentum": 0.0, "compressor": {"name": "sparseloco", "k": 64, "bits": 2}}
 
 What it may say is in :data:`MEETING_KEYS`. How many learners there are, how many steps they take, with how much data
-and which inner optimizer, is the same for all, and no key changes it. Data that came from somebody else cannot harm: names
-are looked up in fixed tables, and every number has limits.
+and which inner optimizer, is the same for all, and no key changes it. Data that came from somebody else cannot harm:
+names are looked up in fixed tables, and every number has limits.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def recipe_from_data(data: Any) -> MeetingRecipe:
     >>> recipe_from_data({"compressor": "sparsloco"})
     Traceback (most recent call last):
     ...
-    ValueError: compressor: unknown compressor 'sparsloco'; closest: sparseloco
+    ValueError: compressor: unknown compressor 'sparsloco'; closest: sparseloco, scalecom
     """
     check_keys("the recipe", data, tuple(MEETING_KEYS))
     given = {key: value for key, value in data.items() if value is not None}

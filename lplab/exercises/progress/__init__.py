@@ -163,9 +163,10 @@ class Progress:
         diverged: int,
     ) -> None:
         """Note a recipe of a capstone, as JSON text, with its score; it takes the place of the one before."""
+        numbers: dict[str, Any] = {name: float(value) for name, value in costs.items()}
         scored = OwnRecipe(
             recipe,
-            **{name: float(value) for name, value in costs.items()},
+            **numbers,
             gaps=" ".join(f"{gap:.6f}" for gap in gaps),
             seeds=" ".join(map(str, seeds)),
             diverged=diverged,

@@ -143,8 +143,9 @@ class ProgressState:
 
     def with_capstone(self, key: str, scored: OwnRecipe) -> ProgressState:
         """The state after a recipe of the capstone of this key was scored; the same one again counts once."""
-        known = getattr(self, key)
-        return replace(self, **{key: replace(scored, scored=known.scored + (scored.recipe != known.recipe))})
+        known: OwnRecipe = getattr(self, key)
+        changed: dict[str, Any] = {key: replace(scored, scored=known.scored + (scored.recipe != known.recipe))}
+        return replace(self, **changed)
 
 
 def state_of(data: Mapping[str, Any]) -> ProgressState:
