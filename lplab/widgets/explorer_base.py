@@ -23,7 +23,8 @@ class Explorer(ipywidgets.VBox):
     that says it in a sentence, and a subclass with `state_class`, `side`, `_figures` and `_summary`. Its name in
     ``lplab/widgets/__init__.py`` brings it to notebooks, and to the tests of all explorers. Where options depend on
     more than the state, it overrides `_options`; where a control shows something else than a field,
-    `_control_values`; where other fields follow a change, `ExplorerState.changed`.
+    `_control_values`; where other fields follow a change, `ExplorerState.changed`; where a control changes nothing,
+    `_off`.
 
     Args:
         **position: fields of the state; Reset returns to them.
