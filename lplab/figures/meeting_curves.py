@@ -158,13 +158,17 @@ def byte_loss_plane(
     ends = np.log10(np.concatenate([both[:, 0], limits]))
     low, high = ends.min() - ROOM, ends.max() + ROOM
     # At the left of its dot a name has room, but for dots at the left end, and those with a dot of their height there;
-    # where that dot is further away, the name stands higher, as on a phone it would lie on the other dot's name.
+    # where that dot is further away, the name stands higher or lower, as on a phone it would lie on the other's name.
     log, tall = np.log10(x), np.ptp(y) or 1.0
-    level = (log[:, None] - log > 0) & (abs(y[:, None] - y) < tall / 10)
-    before = (level & (log[:, None] - log < 1)).any(axis=1)
+    right, apart = log[:, None] - log, abs(y[:, None] - y) / tall
+    level = (right > 0) & (apart < 1 / 8)
+    before = ((right > 0) & (right < 1) & (apart < 1 / 10)).any(axis=1)
     beside = np.where((log > low + (high - low) / 4) & ~before, "middle left", "middle right")
-    places = np.where((beside == "middle left") & level.any(axis=1), "top left", beside)
-    names = traces.words("names", x, y, [f"    {each}    " for each in points], places)
+    is_lower = (level & (y[:, None] < y)).any(axis=1)
+    away = np.where(is_lower, "bottom left", "top left")
+    places = np.where((beside == "middle left") & level.any(axis=1), away, beside)
+    texts = [f"    {way}" if "right" in place else f"{way}    " for way, place in zip(points, places, strict=True)]
+    names = traces.words("names", x, y, texts, places)
     ends = np.array([*losses, *height_of_dot])
     layout = {
         "xaxis": axes.axis(low, high, what, type="log") | _byte_ticks(low, high),

@@ -55,6 +55,9 @@ def test_names_of_dots_at_one_height_do_not_lie_on_the_dot_before():
     dots = {"seldom": (8e3, 2.364), "often": (38e3, 2.363), "far": (480.0, 2.36), "low": (455e3, 2.3)}
     names = trace(figures.byte_loss_plane(dots, (38e3, 2.36), {"alone": 2.41}), "names")
     assert names.textposition.tolist() == ["top left", "middle right", "middle right", "middle left"]
+    dots["seldom"] = (8e3, 2.356)
+    names = trace(figures.byte_loss_plane(dots, (38e3, 2.36), {"alone": 2.41}), "names")
+    assert names.textposition[0] == "bottom left", "below the dot before"
 
 
 def test_a_training_that_diverges_does_not_press_the_others_together():
