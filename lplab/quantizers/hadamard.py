@@ -15,6 +15,7 @@ import numpy as np
 
 from lplab.checks import check_int
 from lplab.formats import inputs
+from lplab.formats.paths import array_kernels
 
 NVFP4_SIGNS = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
 """The signs of Transformer Engine's transform of 16 numbers, read in its reference quantizer for NVFP4."""
@@ -123,18 +124,10 @@ class Hadamard:
         return xp.as_tensor(self.sign_vector, dtype=rows.dtype, device=rows.device)[:, None]
 
     def _butterflies(self, xp: Any, columns: Any) -> Any:
-        """H / √size times [size, groups], by log2(size) rounds of sums and differences.
-
-        The groups lie along the last axis, so that each round works on memory that lies together.
-        """
-        shape, half = columns.shape, 1
+        """H / √size times [size, groups], by log2(size) rounds of sums and differences."""
         columns = np.ascontiguousarray(columns) if xp is np else columns.contiguous()
-        while half < self.size:
-            pairs = columns.reshape(self.size // (2 * half), 2, half, shape[1])
-            a, b = pairs[:, 0], pairs[:, 1]
-            columns = xp.stack([a + b, a - b], 1).reshape(shape)
-            half *= 2
-        return columns * (1 / math.sqrt(self.size))
+        words = array_kernels.words_for(xp, str(columns.dtype).removeprefix("torch."), ROUNDS=self.size.bit_length() - 1)
+        return words["hadamard"](columns, 1 / math.sqrt(self.size))
 
 
 def _with_axis_last(x: Any, axis: int) -> tuple[Any, Any]:
