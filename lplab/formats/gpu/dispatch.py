@@ -126,8 +126,7 @@ def encode(fmt: Any, x: Tensor, rounding: Rounding, seed: int) -> tuple[Tensor, 
     if found is None:
         return None
     kernel, constants, codes = found
-    dtype = torch.uint8 if fmt.bits <= 8 else torch.int32
-    out, unknown = x.new_empty(x.shape, dtype=dtype), x.new_zeros(1, dtype=torch.int32)
+    out, unknown = x.new_empty(x.shape, dtype=_code_dtype(fmt)), x.new_zeros(1, dtype=torch.int32)
     for first, *stretch in _stretches(x, out):
         launch(kernel, *stretch, constants, codes, unknown, *_draws(rounding, seed, first), BLOCK=BLOCK)
     return out, 0 if fmt.has_nan else int(unknown)
@@ -237,7 +236,7 @@ def _block_flags(size: int, transform: int) -> dict[str, Any]:
 
 def encode_blocks(
     element: Any, scale: Any, spec: BlockSpec, x: Tensor, rounding: Rounding, seed: int, axis: int
-) -> tuple[Tensor, Tensor, Tensor, int] | None:
+) -> tuple[Tensor, Tensor, float, int] | None:
     """The codes of blocks along an axis of a contiguous tensor, in one pass over memory; None where no kernel serves.
 
     Args:
@@ -245,29 +244,32 @@ def encode_blocks(
         spec, rounding, x, seed, axis: as for :func:`quantize`.
 
     Returns:
-        Codes of elements, codes of scales, the largest finite magnitude (float32 [1]), and how many blocks hold NaN or
-        infinity; 0 where these have codes.
+        Codes of elements, codes of scales, the scale of the tensor or 1, and how many blocks hold NaN or infinity that
+        have no code.
     """
     length, inner = _length_and_inner(x, axis)
     found, layout = _encoded_blocks(element, scale, spec, rounding, x.dtype, x.device), _layout(spec, x, length, inner)
-    if found is None or layout is None or not layout.groups or x.numel() >= 2**31:
+    if found is None or layout is None or not (x.ndim and layout.groups) or x.numel() >= 2**31:
         return None
-    kernel, *tables = found
-    shape = list(x.shape) or [1]
-    shape[checked_axis(x, axis)] = -(-length // spec.size)
-    elements, scales = (
-        x.new_empty(size, dtype=torch.uint8 if fmt.bits <= 8 else torch.int32)
-        for fmt, size in ((element, x.shape), (scale, shape))
-    )
-    constants, keys = tables[0], _keys(rounding, seed)
-    arguments = x, elements, scales, constants, layout.groups, layout.length, inner, layout.per_row, *tables
-    amax, bad = torch.zeros(2, 1, dtype=torch.int32, device=x.device)
+    kernel, constants, *tables = found
+    shape = list(x.shape)
+    shape[axis] = -(-length // spec.size)
+    elements = x.new_empty(x.shape, dtype=_code_dtype(element))
+    scales = x.new_empty(shape, dtype=_code_dtype(scale))
+    rows, keys = (layout.groups, layout.length, inner, layout.per_row), _keys(rounding, seed)
+    arguments = x, elements, scales, constants, *rows, constants, *tables
     if spec.scale is None:
         launch(kernel, layout.programs, *arguments, *keys, **layout.tile)
-        return elements, scales, amax.view(torch.float32), 0
-    amax = _largest(spec, x, layout, inner, constants)
+        return elements, scales, 1.0, 0
+    amax, bad = _largest(spec, x, layout, inner, constants), torch.zeros(1, dtype=torch.int32, device=x.device)
     launch(kernel, layout.programs, *arguments, amax, bad, *keys, **layout.tile)
-    return elements, scales, amax.view(torch.float32), 0 if element.has_nan else int(bad)
+    words, top = array_kernels.words_for(torch, "float32"), block_rounding.scale_patterns(spec)[0]
+    tensor_scale = float(words["tensor_scales"](amax, top)[1].view(torch.float32)) if spec.tensor_scale else 1.0
+    return elements, scales, tensor_scale, 0 if element.has_nan else int(bad)
+
+
+def _code_dtype(fmt: Any) -> torch.dtype:
+    return torch.uint8 if fmt.bits <= 8 else torch.int32
 
 
 @lru_cache(maxsize=256)

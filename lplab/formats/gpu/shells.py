@@ -277,7 +277,7 @@ def decoded_blocks(
     elements, scales, out, groups, length, inner, per_row, values, scale_values, tensor_scale,
     BLOCKS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Store the float64 values of codes; where RESCALES is set, the product with the tensor's scale is one of float32."""
+    """Store the float64 values of codes. Where RESCALES is set, the tensor's scale is a factor of a float32 product."""
     outer, column, lane, _, exists = block_places(groups, inner, per_row, BLOCKS, WIDTH)
     at, inside = block_addresses(outer, column, lane, length, inner), exists & (column < length)
     code = tl.load(elements + at, mask=inside, other=0).to(tl.int32)
