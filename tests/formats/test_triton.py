@@ -53,9 +53,14 @@ def test_kernels_compile_for_a_gpu_with_no_operation_that_rounds_otherwise(tmp_p
         fmt = F.IntFormat(8, scale=0.3)
         dispatch.quantize(fmt.rounding_spec, F.Rounding("up"), torch.ones(8).double(), torch.ones(8).double())
         for name in ("mxfp4", "nvfp4"):
-            x = torch.ones(3, 40).bfloat16()
-            dispatch.quantize(F.get(name).rounding_spec, F.Rounding("stochastic"), x, x, axis=0)
+            fmt, x, how = F.get(name), torch.ones(3, 40).bfloat16(), F.Rounding("stochastic")
+            dispatch.quantize(fmt.rounding_spec, how, x, x, axis=0)
+            for size in (16, 64):
+                dispatch.quantize_transformed(fmt.rounding_spec, how, (1.0, -1.0) * (size // 2), x, 0, axis=0)
+            codes = dispatch.encode_blocks(fmt.element, fmt.scale, fmt.rounding_spec, x, how, 0, 1)
+            dispatch.decode_blocks(fmt.element, fmt.scale, fmt.rounding_spec, *codes[:3], 1)
     kernels = {"elementwise", "encoded", "decoded", "power_of_two_blocks", "largest_of_blocks", "rounded_scale_blocks"}
+    kernels |= {"encoded_power_of_two_blocks", "encoded_rounded_scale_blocks", "decoded_blocks"}
     assert assembly.keys() == kernels
     for name, text in assembly.items():
         assert not re.search(r"\bfma\.|\.approx|\.full|(add|sub|mul|div)\.\w*\.?ftz", text), name

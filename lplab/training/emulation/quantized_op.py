@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lplab.formats import gpu
 from lplab.formats.gradients import StraightThrough
 from lplab.formats.recorded import has_numbers, is_recorded, is_recording, is_tracing
 from lplab.formats.torch_privates import (
@@ -144,6 +145,15 @@ class QuantizedOp:
             return x
         seed = self.seed_of(role) if rule.is_random and has_numbers(x) else 0
         return self.round_by(self._rounder(role), role, x, seed, self.scale.scale if self.scale else 1.0)
+
+    def round_transformed(self, role: str, x: Tensor) -> Tensor:
+        """The tensor transformed along its last axis and rounded, by a rule that has a transform."""
+        rule, x = getattr(self.rules, role), x.detach()
+        # One kernel does both. A watcher and a recorded program see the transformed tensor.
+        if self.watch is None and rule.quantizer is None and gpu.serves(x.device) and not is_recorded(x):
+            seed = self.seed_of(role) if rule.is_random else 0
+            return detach_view(rule.transform.quantize(x, rule.format, rule.rounding, seed))
+        return self.round(role, rule.transform.apply(x))
 
     def _rounder(self, role: str) -> TensorRounder:
         if role not in self._rounders:
