@@ -53,7 +53,7 @@ class BlockCodes(NamedTuple):
     Attributes:
         elements: codes of the elements, in the shape of the tensor.
         scales: codes of the blocks' scales: the tensor's shape with the last axis divided by the block size, rounded
-            up.
+            up; of tiles, with both of their axes divided.
         tensor_scale: the factor of the whole tensor (NVFP4: amax / 2688 in float32), or 1.0.
     """
 

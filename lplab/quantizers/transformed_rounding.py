@@ -41,7 +41,9 @@ def _round(transform: Hadamard, roundings: Any, rounding: Rounding, x: Tensor, s
         # Random bits are numbered row by row of what is transformed, so a transposed matrix needs no copy.
         turned = axis in (-1, x.ndim - 1) and x.ndim > 1 and not x.is_contiguous() and x.mT.is_contiguous()
         source, along = (x.mT, -2) if turned else (x.contiguous(), axis)
-        found = dispatch.quantize_transformed(roundings.spec, rounding, transform.sign_numbers, source.resolve_neg(), seed, along)
+        found = dispatch.quantize_transformed(
+            roundings.spec, rounding, transform.sign_numbers, source.resolve_neg(), seed, along
+        )
         if found is not None:
             return found.mT if turned else found
     return tensors.quantize(roundings.of(rounding, x.dtype), transform.apply(x, axis), seed, None, axis)
