@@ -21,7 +21,7 @@ def quantize(transform: Hadamard, x: Tensor, format: Any, rounding: Rounding, se
     """The work behind ``Hadamard.quantize`` for a tensor."""
     is_compiled = torch.compiler.is_dynamo_compiling()
     fits = isinstance(format, BlockFormat) and format.tile[0] == 1 and -(2**63) <= seed < 2**63
-    if not fits or not is_compiled and (is_transforming() or (rounding.is_stochastic and is_recording())):
+    if not fits or (not is_compiled and (is_transforming() or (rounding.is_stochastic and is_recording()))):
         blocks = {"axis": axis} if isinstance(format, BlockFormat) else {}
         return format.quantize(transform.apply(x, axis), rounding, seed, **blocks)
     roundings, how = format.prepared_roundings, (rounding.mode, rounding.random_bits, rounding.variant)
@@ -40,10 +40,9 @@ def _round(transform: Hadamard, roundings: Any, rounding: Rounding, x: Tensor, s
         check_strided(x)
         # Random bits are numbered row by row of what is transformed, so a transposed matrix needs no copy.
         turned = axis in (-1, x.ndim - 1) and x.ndim > 1 and not x.is_contiguous() and x.mT.is_contiguous()
-        source, along = (x.mT, -2) if turned else (x.contiguous(), axis)
-        found = dispatch.quantize_transformed(
-            roundings.spec, rounding, transform.sign_numbers, source.resolve_neg(), seed, along
-        )
+        source, along = (x.mT, -2) if turned else (x, axis)
+        source, signs = source.resolve_neg().contiguous(), transform.sign_numbers
+        found = dispatch.quantize_transformed(roundings.spec, rounding, signs, source, seed, along)
         if found is not None:
             return found.mT if turned else found
     return tensors.quantize(roundings.of(rounding, x.dtype), transform.apply(x, axis), seed, None, axis)

@@ -62,3 +62,8 @@ def together(first, second, half):
     """The reverse of :func:`apart`."""
     pairs = tl.permute(tl.join(first, second), (0, 1, 3, 2))
     return tl.reshape(pairs, (first.shape[0], first.shape[1] * 2 * half))
+
+
+def abs(real):
+    """Numbers without their signs."""
+    return tl.abs(real)
