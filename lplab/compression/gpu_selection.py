@@ -12,7 +12,7 @@ import torch
 import triton
 from torch import Tensor
 
-from lplab.compression import adacomp_words, gpu_kernels
+from lplab.compression import adacomp_kernel, adacomp_words
 from lplab.formats import words
 from lplab.formats.gpu import compiler, dispatch
 
@@ -48,5 +48,5 @@ def _kernel(sign_of_g: bool, zeros: bool, always_one: bool) -> Any:
     flags = compiler.known(SIGN_OF_G=sign_of_g, ZEROS=zeros, ALWAYS_ONE=always_one)
     names = {**compiler.namespace("float32"), **flags}
     words.bound(names, compiler.compiled, {name: getattr(adacomp_words, name) for name in adacomp_words.WORDS})
-    compiler.bind(gpu_kernels, names)
+    compiler.bind(adacomp_kernel, names)
     return names["select"]

@@ -165,10 +165,8 @@ class Hadamard:
     def _butterflies(self, xp: Any, columns: Any) -> Any:
         """H / √size times [size, groups], by log2(size) rounds of sums and differences."""
         columns = np.ascontiguousarray(columns) if xp is np else columns.contiguous()
-        words = array_kernels.words_for(
-            xp, str(columns.dtype).removeprefix("torch."), ROUNDS=self.size.bit_length() - 1
-        )
-        return words["hadamard"](columns, 1 / math.sqrt(self.size))
+        real, rounds = str(columns.dtype).removeprefix("torch."), self.size.bit_length() - 1
+        return array_kernels.words_for(xp, real, ROUNDS=rounds)["hadamard"](columns, 1 / math.sqrt(self.size))
 
 
 def _with_axis_last(x: Any, axis: int) -> tuple[Any, Any]:

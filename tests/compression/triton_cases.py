@@ -1,5 +1,7 @@
 """Comparisons of the GPU's path with numpy's, which tests/interpreted.py runs."""
 
+from itertools import product
+
 import numpy as np
 import torch
 
@@ -20,12 +22,14 @@ SETTINGS = {
 def select(name: str, device: str, count: int) -> None:
     """The choice in bins of several lengths, none of which divides the layer; with zeros, ties and special numbers."""
     rng, settings = np.random.default_rng(0), AdaComp(**SETTINGS[name])
-    for bin in (1, 7, 50, 500):
+    for bin, has_specials in product((1, 7, 50, 500), (False, True)):
         residual, gradient = (rng.standard_normal(7 * count + 1).astype(np.float32) for _ in range(2))
         residual[100:200], gradient[100:200] = 0, -0.0
         residual[300:400] = gradient[300:400] = rng.integers(-2, 3, 100)
         gradient[400:450] = -residual[400:450]
-        residual[500], gradient[501], gradient[900] = np.inf, np.nan, 1e-42
+        gradient[900] = 1e-42
+        if has_specials:  # the scale is one of them, too
+            residual[500], gradient[501] = np.inf, np.nan
         with np.errstate(invalid="ignore"):
             want = adacomp_select(residual, gradient, settings, bin)
         tensors = [torch.from_numpy(each).to(device) for each in (residual, gradient)]

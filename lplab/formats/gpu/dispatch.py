@@ -169,13 +169,12 @@ def round_blocks(
     names, constants, scale_constants = found
     signs_there = _signs(signs, x.device) if signs else constants  # not read without a transform
     rows, keys = (layout.groups, layout.length, layout.longer, inner, layout.per_row), _keys(rounding, seed)
+    numbers = x, out, signs_there, *rows, constants, scale_constants
     if spec.scale is None:
-        arguments = x, out, signs_there, *rows, constants, scale_constants, *keys
-        launch(names["power_of_two_blocks"], layout.programs, *arguments, **layout.tile)
-        return True
-    amax = _largest(spec, x, layout, inner, signs_there, len(signs))
-    arguments = x, out, signs_there, *rows, constants, scale_constants, amax, *keys
-    launch(names["rounded_scale_blocks"], layout.programs, *arguments, **layout.tile)
+        launch(names["power_of_two_blocks"], layout.programs, *numbers, *keys, **layout.tile)
+    else:
+        amax = _largest(spec, x, layout, inner, signs_there, len(signs))
+        launch(names["rounded_scale_blocks"], layout.programs, *numbers, amax, *keys, **layout.tile)
     return True
 
 
@@ -201,7 +200,7 @@ class Layout(NamedTuple):
     length: int
     longer: int
     per_row: int
-    tile: dict[str, int]
+    tile: dict[str, Any]
 
 
 def _layout(spec: BlockSpec, x: Tensor, length: int, inner: int, transform: int = 0) -> Layout | None:

@@ -53,7 +53,7 @@ def divide(first, second):
 
 
 def apart(numbers, half):
-    """Of [rows, size]: the numbers ``half`` places apart, as two tiles [rows, size / (2 · half), half]."""
+    """The numbers of [rows, size] that are ``half`` places apart, as two tiles [rows, size / (2 · half), half]."""
     pairs = tl.reshape(numbers, (numbers.shape[0], numbers.shape[1] // (2 * half), 2, half))
     return tl.split(tl.permute(pairs, (0, 1, 3, 2)))
 

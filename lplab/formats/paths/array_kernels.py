@@ -101,7 +101,7 @@ def words_for(xp: Any, real: str, **flags: Any) -> dict[str, FunctionType]:
         return a / b
 
     def apart(x: Any, half: int) -> tuple[Any, Any]:
-        """Of [size, groups]: the groups lie along the last axis, so that work is done on memory that lies together."""
+        # [size, groups]: the groups lie along the last axis, so that work is done on memory that lies together
         pairs = x.reshape(x.shape[0] // (2 * half), 2, half, x.shape[1])
         return pairs[:, 0], pairs[:, 1]
 
