@@ -25,7 +25,11 @@ test_rounding, test_rounding_on_a_gpu = both(cases.rounding, golden.ELEMENTWISE)
 test_codes, test_codes_on_a_gpu = both(cases.codes, CODES)
 test_blocks, test_blocks_on_a_gpu = both(cases.blocks, golden.BLOCKED)
 test_codes_of_blocks, test_codes_of_blocks_on_a_gpu = both(
-    cases.codes_of_blocks, ["mxfp8_e4m3", "mxfp6_e2m3", "mxfp4", "mxint8", "nvfp4"]
+    cases.codes_of_blocks,
+    [
+        *("mxfp8_e4m3", "mxfp6_e2m3", "mxfp4", "mxint8", "nvfp4", "e4m3fn in tiles of 3 × 5, rceil"),
+        *("nvfp4 in tiles of 16 × 16", "e4m3fn, scales of float32"),
+    ],
 )
 test_layouts, test_layouts_on_a_gpu = both(cases.layouts, ["e4m3fn", "int8", "lns8", "mxfp4", "nvfp4"])
 test_stretches, test_stretches_on_a_gpu = both(cases.stretches, ["e4m3fn"])
