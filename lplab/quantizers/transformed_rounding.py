@@ -14,6 +14,7 @@ from lplab.formats import BlockFormat, Rounding, gpu, tensors
 from lplab.formats.inputs import check_strided, tensor_dtype
 from lplab.formats.paths import kernel_selection
 from lplab.formats.recorded import LIBRARY, is_recorded, is_recording, is_transforming
+from lplab.formats.rounding_spec import RoundingSpec
 from lplab.quantizers.hadamard import Hadamard
 
 
@@ -32,20 +33,38 @@ def quantize(transform: Hadamard, x: Tensor, format: Any, rounding: Rounding, se
 
 def _round(transform: Hadamard, roundings: Any, rounding: Rounding, x: Tensor, seed: int, axis: int) -> Tensor:
     """Round without a gradient: in one pass where a kernel serves."""
-    x = x.detach()
-    if gpu.serves(x.device):
-        from lplab.formats.gpu import dispatch
+    found = in_one_pass(transform, roundings.spec, rounding, x.detach(), seed, axis)
+    if found is not None:
+        return found
+    return tensors.quantize(roundings.of(rounding, x.dtype), transform.apply(x.detach(), axis), seed, None, axis)
 
-        tensor_dtype(x)
-        check_strided(x)
-        # Random bits are numbered row by row of what is transformed, so a transposed matrix needs no copy.
-        turned = axis in (-1, x.ndim - 1) and x.ndim > 1 and not x.is_contiguous() and x.mT.is_contiguous()
-        source, along = (x.mT, -2) if turned else (x, axis)
-        source, signs = source.resolve_neg().contiguous(), transform.sign_numbers
-        found = dispatch.quantize_transformed(roundings.spec, rounding, signs, source, seed, along)
-        if found is not None:
-            return found.mT if turned else found
-    return tensors.quantize(roundings.of(rounding, x.dtype), transform.apply(x, axis), seed, None, axis)
+
+def in_one_pass(
+    transform: Hadamard | None,
+    spec: RoundingSpec,
+    rounding: Rounding,
+    x: Tensor,
+    seed: int,
+    axis: int = -1,
+    pre_scale: float = 1.0,
+) -> Tensor | None:
+    """A tensor without gradient, transformed if there is a transform and rounded; None where no kernel serves.
+
+    ``pre_scale`` is the factor of :class:`lplab.quantizers.PreScaled`.
+    """
+    if not gpu.serves(x.device):
+        return None
+    from lplab.formats.gpu import dispatch
+
+    tensor_dtype(x)
+    check_strided(x)
+    signs = () if transform is None else transform.sign_numbers
+    # Random bits are numbered row by row of what is transformed, so a transposed matrix needs no copy.
+    turned = axis in (-1, x.ndim - 1) and x.ndim > 1 and not x.is_contiguous() and x.mT.is_contiguous()
+    source, along = (x.mT, -2) if turned else (x, axis)
+    source = source.resolve_neg().contiguous()
+    found = dispatch.quantize_transformed(spec, rounding, signs, source, seed, along, pre_scale)
+    return found.mT if turned and found is not None else found
 
 
 LIBRARY.define(

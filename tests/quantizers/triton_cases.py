@@ -1,11 +1,13 @@
 """Comparisons of the GPU's path with numpy's, which tests/interpreted.py runs."""
 
+from itertools import product
+
 import numpy as np
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from lplab import formats as F
-from lplab.quantizers import NVFP4_SIGNS, Hadamard
+from lplab.quantizers import NVFP4_SIGNS, Hadamard, PreScaled
 from tests.formats import triton_cases
 from tests.interpreted import launches
 
@@ -31,6 +33,25 @@ def transforms(name: str, device: str, count: int) -> None:
                 want = fmt.quantize(rotated, how, 3, axis=axis)
                 triton_cases.assert_same(got, want, rotated)
     assert got.shape[-1] == 71 + -71 % transform.size
+
+
+def pre_scaled(name: str, device: str, count: int) -> None:
+    """MX blocks whose numbers are made smaller, alone and after a transform."""
+    fmt, x = F.get(name), triton_cases.rows_of_blocks(count)
+    for factor, how in product((0.75, 0.3), triton_cases.FEW_ROUNDINGS):
+        quantizer = PreScaled(fmt, factor, how)
+        for dtype in ("float32", "float64", "float16"):
+            on_device, plain = triton_cases.tensor(x, dtype, device)
+            with launches() as names:
+                got = quantizer.quantize(on_device, seed=3)
+            assert names == ["power_of_two_blocks"]
+            triton_cases.assert_same(got, quantizer.quantize(plain, seed=3), plain)
+        on_device = triton_cases.tensor(x, "float32", device)[0]
+        with launches() as names:
+            got = quantizer.quantize_transformed(TRANSFORMS["64"], on_device, 3)
+        assert names == ["power_of_two_blocks"]
+        rotated = TRANSFORMS["64"].apply(on_device.cpu()).numpy()
+        triton_cases.assert_same(got, quantizer.quantize(rotated, seed=3), rotated)
 
 
 def transposed(name: str, device: str, count: int) -> None:

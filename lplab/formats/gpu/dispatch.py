@@ -48,24 +48,32 @@ def quantize(
 
 
 def quantize_transformed(
-    spec: RoundingSpec, rounding: Rounding, signs: tuple[float, ...], x: Tensor, seed: int, axis: int | None
+    spec: RoundingSpec,
+    rounding: Rounding,
+    signs: tuple[float, ...],
+    x: Tensor,
+    seed: int,
+    axis: int | None,
+    pre_scale: float = 1.0,
 ) -> Tensor | None:
     """Round the Hadamard transform of a contiguous tensor, whose numbers are read once; None where no kernel serves.
 
     Args:
         spec, rounding, x, seed, axis: as for :func:`quantize`; the transform runs along the axis, too.
-        signs: of the transform, 1 or −1, as many as it has numbers: a power of two up to 1024.
+        signs: of the transform, 1 or −1, as many as it has numbers: a power of two up to 1024. None of them: no
+            transform.
+        pre_scale: what numbers under power-of-two scales are multiplied with before rounding and divided by afterwards.
 
     Returns:
         The tensor, along the axis as long as the transform of x.
     """
-    if not isinstance(spec, BlockSpec) or spec.size & (spec.size - 1) or not x.ndim:
+    if not isinstance(spec, BlockSpec) or (signs and spec.size & (spec.size - 1)) or not x.ndim:
         return None
     length, inner = _length_and_inner(x, axis)
     shape = list(x.shape)
-    shape[checked_axis(x, axis)] += -length % len(signs)
+    shape[checked_axis(x, axis)] += -length % len(signs) if signs else 0
     out = x.new_empty(shape)
-    return out if round_blocks(spec, rounding, x, out, seed, length, inner, signs) else None
+    return out if round_blocks(spec, rounding, x, out, seed, length, inner, signs, pre_scale) else None
 
 
 def _length_and_inner(x: Tensor, axis: int | None) -> tuple[int, int]:
@@ -155,13 +163,15 @@ def round_blocks(
     length: int,
     inner: int,
     signs: tuple[float, ...] = (),
+    pre_scale: float = 1.0,
 ) -> bool:
     """Round blocks along the middle axis of contiguous [outer, length, inner] numbers; False where no kernel serves.
 
     With ``signs`` the numbers are transformed before, and ``out`` is as long as the transform; its size and that of the
     blocks are powers of two.
     """
-    found, layout = _blocks(spec, rounding, x.dtype, x.device, len(signs)), _layout(spec, x, length, inner, len(signs))
+    found = _blocks(spec, rounding, x.dtype, x.device, len(signs), pre_scale)
+    layout = _layout(spec, x, length, inner, len(signs))
     if found is None or layout is None:
         return False
     if not layout.groups:
@@ -405,13 +415,20 @@ def _lookup(spec: Table, rounding: Rounding) -> tuple[dict[str, Any], np.ndarray
 
 @lru_cache(maxsize=1024)
 def _blocks(
-    spec: BlockSpec, rounding: Rounding, dtype: torch.dtype, device: torch.device, transform: int = 0, **more: Any
+    spec: BlockSpec,
+    rounding: Rounding,
+    dtype: torch.dtype,
+    device: torch.device,
+    transform: int = 0,
+    pre_scale: float = 1.0,
+    **more: Any,
 ) -> tuple[dict[str, Any], Tensor, Tensor] | None:
     """The kernels that round blocks, by name, and the constants of elements and of scales on the device.
 
     Args:
         spec, rounding, dtype, device: of the numbers.
         transform: how many numbers are transformed together; 0 for none.
+        pre_scale: as for :func:`quantize_transformed`.
         more: flags of the kernels.
     """
     real, element = _grid_rule(spec.element, rounding, torch.float32 if spec.scale is not None else dtype)
@@ -429,7 +446,7 @@ def _blocks(
             return None
         more |= {"rounded_as_scale": compiler.namespace("float32", **scale[0])["rounded"], "SCALE_AFTER": len(scale[1])}
         scale_constants, scale_real = [*scale[1], *block_rounding.scale_patterns(spec)], "float32"
-    names = compiler.namespace(real, **flags, **more, **_block_flags(spec.size, transform))
+    names = compiler.namespace(real, **flags, **more, **_block_flags(spec.size, transform), PRE_SCALE=pre_scale)
     return names, on_device(constants, real, device), on_device(scale_constants, scale_real, device)
 
 

@@ -169,17 +169,23 @@ def load_blocks(x, signs, outer, column, lane, exists, length, inner):
 
 
 def power_of_two_elements(bits, number, constants, scale_constants, key_1, key_2):
-    """Blocks rounded under power-of-two scales: the rounded elements, exponents of scales, largest magnitudes."""
+    """Blocks rounded under power-of-two scales: the rounded elements, exponents of scales, largest magnitudes.
+
+    Numbers are multiplied by PRE_SCALE once the scales are found.
+    """
     largest = tl.max(bits & MAGNITUDE, 1, keep_dims=True)
     exponent = wide_block_exponent(
         wide_as_bits(as_real(largest).to(tl.float64)),
         tl.load(scale_constants), tl.load(scale_constants + 1), tl.load(scale_constants + 2),
     )  # fmt: skip
     down = as_bits(wide_as_real((-exponent + 1023) << 52).to(REAL))
+    smaller = bits
+    if PRE_SCALE != 1:
+        smaller = as_bits(as_real(bits) * PRE_SCALE)
     if tl.float32 == REAL:
-        scaled = visible(multiplied(bits, down), bits, tl.load(constants + AFTER + 1))
+        scaled = visible(multiplied(smaller, down), smaller, tl.load(constants + AFTER + 1))
     else:
-        scaled = multiplied(visible(bits, bits, MIN_NORMAL), down)
+        scaled = multiplied(visible(smaller, smaller, MIN_NORMAL), down)
     return rounded(scaled, constants, number, key_1, key_2), exponent, largest
 
 
@@ -195,6 +201,8 @@ def power_of_two_blocks(
     bits = load_blocks(x, signs, outer, column, lane, exists, length, inner)
     element, exponent, largest = power_of_two_elements(bits, number, constants, scale_constants, key_1, key_2)
     result = multiplied(element, as_bits(wide_as_real((exponent + 1023) << 52).to(REAL)))
+    if PRE_SCALE != 1:
+        result = as_bits(divide(as_real(result), PRE_SCALE))
     at = block_addresses(outer, column, lane, longer, inner)
     store_bits(out + at, where(largest < INFINITY, result, NAN), exists & (column < longer))
 

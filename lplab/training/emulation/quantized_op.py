@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lplab.formats import gpu
 from lplab.formats.gradients import StraightThrough
 from lplab.formats.recorded import has_numbers, is_recorded, is_recording, is_tracing
 from lplab.formats.torch_privates import (
@@ -149,11 +148,10 @@ class QuantizedOp:
     def round_transformed(self, role: str, x: Tensor) -> Tensor:
         """The tensor transformed along its last axis and rounded, by a rule that has a transform."""
         rule, x = getattr(self.rules, role), x.detach()
-        # One kernel does both. A watcher and a recorded program see the transformed tensor.
-        if self.watch is None and rule.quantizer is None and gpu.serves(x.device) and not is_recorded(x):
-            seed = self.seed_of(role) if rule.is_random else 0
-            return detach_view(rule.transform.quantize(x, rule.format, rule.rounding, seed))
-        return self.round(role, rule.transform.apply(x))
+        if self.watch is not None or is_recorded(x):  # these see the transformed tensor
+            return self.round(role, rule.transform.apply(x))
+        seed = self.seed_of(role) if rule.is_random else 0
+        return detach_view(self._rounder(role).transformed(rule.transform, x, seed))
 
     def _rounder(self, role: str) -> TensorRounder:
         if role not in self._rounders:
