@@ -85,7 +85,7 @@ def _checked(x: Any, tile: tuple[int, int], axis: int) -> tuple[Any, Any]:
         inputs.check_strided(x)
         xp, array = torch, x
     else:
-        array = np.asarray(x) if isinstance(x, np.ndarray | np.generic) else inputs.as_float_array(x)
+        array = inputs.plain_array(x) if isinstance(x, np.ndarray | np.generic) else inputs.as_float_array(x)
     if array.ndim < 2:
         raise ValueError(f"tiles of {tile[0]} × {tile[1]} need at least two axes, got {array.ndim}")
     if not -array.ndim <= axis < array.ndim:
