@@ -59,8 +59,8 @@ def test_kernels_compile_for_a_gpu_with_no_operation_that_rounds_otherwise(tmp_p
         for name in ("mxfp4", "nvfp4"):
             fmt, x, how = F.get(name), torch.ones(3, 40).bfloat16(), F.Rounding("stochastic")
             dispatch.quantize(fmt.rounding_spec, how, x, x, axis=0)
-            for size in (16, 64):
-                dispatch.quantize_transformed(fmt.rounding_spec, how, (1.0, -1.0) * (size // 2), x, 0, axis=0)
+            for size, factor in ((16, 1.0), (64, 0.75)):
+                dispatch.quantize_transformed(fmt.rounding_spec, how, (1.0, -1.0) * (size // 2), x, 0, 0, factor)
             codes = dispatch.encode_blocks(fmt.element, fmt.scale, fmt.rounding_spec, x, how, 0, 1)
             dispatch.decode_blocks(fmt.element, fmt.scale, fmt.rounding_spec, *codes[:3], 1)
     kernels = {"elementwise", "encoded", "decoded", "power_of_two_blocks", "largest_of_blocks", "rounded_scale_blocks"}
@@ -68,4 +68,5 @@ def test_kernels_compile_for_a_gpu_with_no_operation_that_rounds_otherwise(tmp_p
     assert assembly.keys() == kernels
     for name, text in assembly.items():
         assert not re.search(r"\bfma\.|\.approx|\.full|(add|sub|mul|div)\.\w*\.?ftz", text), name
-    assert "div.rn.f32" in assembly["rounded_scale_blocks"] and "div.rn.f64" in assembly["elementwise"]
+    assert "div.rn.f32" in assembly["power_of_two_blocks"] and "div.rn.f32" in assembly["rounded_scale_blocks"]
+    assert "div.rn.f64" in assembly["elementwise"]
