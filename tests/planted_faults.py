@@ -245,9 +245,9 @@ QUANTIZERS = (
     ),
     Fault(
         "hadamard_without_signs_back",
-        "lplab/quantizers/hadamard.py",
-        "result = (self._butterflies(xp, columns) * self._signs_like(xp, rows)).T.reshape(rows.shape)",
-        "result = self._butterflies(xp, columns).T.reshape(rows.shape)",
+        "lplab/quantizers/hadamard_arrays.py",
+        "result = (_butterflies(xp, columns) * _signs_like(xp, rows, signs)).T.reshape(rows.shape)",
+        "result = _butterflies(xp, columns).T.reshape(rows.shape)",
         "The inverse of a Hadamard transform with signs leaves the signs in.",
         ("tests/quantizers/test_hadamard.py",),
     ),
