@@ -37,7 +37,7 @@ def _round(signs: tuple[float, ...], roundings: Any, rounding: Rounding, x: Tens
     found = in_one_pass(signs, roundings.spec, rounding, x.detach(), seed, axis)
     if found is not None:
         return found
-    transformed = hadamard_arrays.apply(x.detach(), np.float32(signs), axis)
+    transformed = hadamard_arrays.apply(x.detach(), np.array(signs, np.float32), axis)
     return tensors.quantize(roundings.of(rounding, x.dtype), transformed, seed, None, axis)
 
 
@@ -96,7 +96,7 @@ def _keep(ctx: Any, inputs: tuple, output: Tensor) -> None:
 
 
 def _transformed_back(ctx: Any, gradient: Tensor) -> tuple:
-    return (hadamard_arrays.invert(gradient, np.float32(ctx.signs), ctx.length, ctx.axis), *[None] * 7)
+    return (hadamard_arrays.invert(gradient, np.array(ctx.signs, np.float32), ctx.length, ctx.axis), *[None] * 7)
 
 
 def _of_each_example(info: Any, in_dims: tuple, x: Tensor, *how: Any) -> tuple[Tensor, int]:
