@@ -16,8 +16,8 @@ import numpy as np
 from lplab.checks import check_int
 from lplab.formats import BlockFormat, Rounding, inputs
 from lplab.formats.counter_rng import seed_to_int
-from lplab.formats.paths import array_kernels
 from lplab.formats.rounding import as_rounding
+from lplab.quantizers import hadamard_arrays
 
 NVFP4_SIGNS = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
 """The signs of Transformer Engine's transform of 16 numbers, read in its reference quantizer for NVFP4."""
@@ -98,14 +98,7 @@ class Hadamard:
         >>> Hadamard(4).apply(np.ones((2, 6))).shape
         (2, 8)
         """
-        xp, rows = _with_axis_last(x, axis)
-        fill = -rows.shape[-1] % self.size
-        if fill:
-            shape = (*rows.shape[:-1], fill)
-            rows = xp.concatenate([rows, np.zeros(shape, rows.dtype) if xp is np else rows.new_zeros(shape)], -1)
-        columns = rows.reshape(math.prod(rows.shape) // self.size, self.size).T
-        result = self._butterflies(xp, columns * self._signs_like(xp, rows)).T
-        return _back(xp, x, result.reshape(rows.shape), axis)
+        return hadamard_arrays.apply(x, self.sign_vector, axis)
 
     def quantize(
         self, x: Any, format: Any, rounding: str | Rounding = "nearest_even", seed: Any = None, axis: int = -1
@@ -149,40 +142,4 @@ class Hadamard:
         Raises:
             ValueError: y is no transform: its length is no multiple of ``size``.
         """
-        xp, rows = _with_axis_last(y, axis)
-        if rows.shape[-1] % self.size:
-            raise ValueError(f"a transform has a multiple of {self.size} numbers along its axis, got {rows.shape[-1]}")
-        columns = rows.reshape(math.prod(rows.shape) // self.size, self.size).T
-        result = (self._butterflies(xp, columns) * self._signs_like(xp, rows)).T.reshape(rows.shape)
-        return _back(xp, y, result[..., : rows.shape[-1] if length is None else length], axis)
-
-    def _signs_like(self, xp: Any, rows: Any) -> Any:
-        """The signs as [size, 1] of the kind of an array."""
-        if xp is np:
-            return self.sign_vector.astype(rows.dtype)[:, None]
-        return xp.as_tensor(self.sign_vector, dtype=rows.dtype, device=rows.device)[:, None]
-
-    def _butterflies(self, xp: Any, columns: Any) -> Any:
-        """H / √size times [size, groups], by log2(size) rounds of sums and differences."""
-        columns = np.ascontiguousarray(columns) if xp is np else columns.contiguous()
-        real, rounds = str(columns.dtype).removeprefix("torch."), self.size.bit_length() - 1
-        return array_kernels.words_for(xp, real, ROUNDS=rounds)["hadamard"](columns, 1 / math.sqrt(self.size))
-
-
-def _with_axis_last(x: Any, axis: int) -> tuple[Any, Any]:
-    """numpy or torch, and x with the axis last in the type that it is computed in."""
-    if inputs.is_torch(x):
-        import torch
-
-        work = getattr(torch, inputs.tensor_dtype(x))
-        return torch, x.to(work).movedim(axis, -1)  # vmap does not know moveaxis
-    array = inputs.plain_array(x) if isinstance(x, np.ndarray) else inputs.as_float_array(x)
-    return np, np.moveaxis(array.astype(inputs.working_dtype(array.dtype.name), copy=False), axis, -1)
-
-
-def _back(xp: Any, x: Any, result: Any, axis: int) -> Any:
-    """The result with its axis where it was, in the dtype of x."""
-    if xp is np:
-        result = np.moveaxis(result, -1, axis)
-        return result.astype(x.dtype) if isinstance(x, np.ndarray) else result
-    return result.movedim(-1, axis).to(x.dtype)
+        return hadamard_arrays.invert(y, self.sign_vector, length, axis)

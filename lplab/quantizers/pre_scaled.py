@@ -89,7 +89,7 @@ class PreScaled:
             from lplab.quantizers.transformed_rounding import in_one_pass
 
             spec = self.format.rounding_spec
-            found = in_one_pass(None, spec, self.rounding, x.detach(), number, -1, self.factor)
+            found = in_one_pass((), spec, self.rounding, x.detach(), number, -1, self.factor)
             if found is not None:
                 return array_inputs.straight_through(x, found)
         rows = array.reshape(-1, array.shape[-1]) if all(array.shape) else array.reshape(0, 0)
@@ -106,7 +106,7 @@ class PreScaled:
         from lplab.quantizers.transformed_rounding import in_one_pass
 
         number, spec = seed if self.rounding.is_stochastic else 0, self.format.rounding_spec
-        found = in_one_pass(transform, spec, self.rounding, x, number, -1, self.factor)
+        found = in_one_pass(transform.sign_numbers, spec, self.rounding, x, number, -1, self.factor)
         return self.quantize(transform.apply(x), seed) if found is None else found
 
     @cached_property

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,10 +16,10 @@ from lplab.formats.inputs import check_strided, tensor_dtype
 from lplab.formats.paths import kernel_selection
 from lplab.formats.recorded import LIBRARY, is_recorded, is_recording, is_transforming
 from lplab.formats.rounding_spec import RoundingSpec
-from lplab.quantizers.hadamard import Hadamard
+from lplab.quantizers import hadamard_arrays
 
 
-def quantize(transform: Hadamard, x: Tensor, format: Any, rounding: Rounding, seed: int, axis: int) -> Tensor:
+def quantize(transform: Any, x: Tensor, format: Any, rounding: Rounding, seed: int, axis: int) -> Tensor:
     """The work behind ``Hadamard.quantize`` for a tensor."""
     is_compiled = torch.compiler.is_dynamo_compiling()
     fits = isinstance(format, BlockFormat) and format.tile[0] == 1 and -(2**63) <= seed < 2**63
@@ -28,19 +29,20 @@ def quantize(transform: Hadamard, x: Tensor, format: Any, rounding: Rounding, se
     roundings, how = format.prepared_roundings, (rounding.mode, rounding.random_bits, rounding.variant)
     if is_compiled or (x.requires_grad and torch.is_grad_enabled()) or is_recorded(x):
         return torch.ops.lplab.quantize_transformed(x, roundings.number, transform.sign_numbers, *how, seed, axis)
-    return _round(transform, roundings, rounding, x, seed, axis)
+    return _round(transform.sign_numbers, roundings, rounding, x, seed, axis)
 
 
-def _round(transform: Hadamard, roundings: Any, rounding: Rounding, x: Tensor, seed: int, axis: int) -> Tensor:
+def _round(signs: tuple[float, ...], roundings: Any, rounding: Rounding, x: Tensor, seed: int, axis: int) -> Tensor:
     """Round without a gradient: in one pass where a kernel serves."""
-    found = in_one_pass(transform, roundings.spec, rounding, x.detach(), seed, axis)
+    found = in_one_pass(signs, roundings.spec, rounding, x.detach(), seed, axis)
     if found is not None:
         return found
-    return tensors.quantize(roundings.of(rounding, x.dtype), transform.apply(x.detach(), axis), seed, None, axis)
+    transformed = hadamard_arrays.apply(x.detach(), np.array(signs, np.float32), axis)
+    return tensors.quantize(roundings.of(rounding, x.dtype), transformed, seed, None, axis)
 
 
 def in_one_pass(
-    transform: Hadamard | None,
+    signs: tuple[float, ...],
     spec: RoundingSpec,
     rounding: Rounding,
     x: Tensor,
@@ -48,7 +50,7 @@ def in_one_pass(
     axis: int = -1,
     pre_scale: float = 1.0,
 ) -> Tensor | None:
-    """A tensor without gradient, transformed if there is a transform and rounded; None where no kernel serves.
+    """A tensor without gradient, transformed if there are signs and rounded; None where no kernel serves.
 
     ``pre_scale`` is the factor of :class:`lplab.quantizers.PreScaled`.
     """
@@ -58,7 +60,6 @@ def in_one_pass(
 
     tensor_dtype(x)
     check_strided(x)
-    signs = () if transform is None else transform.sign_numbers
     # Random bits are numbered row by row of what is transformed, so a transposed matrix needs no copy.
     turned = axis in (-1, x.ndim - 1) and x.ndim > 1 and not x.is_contiguous() and x.mT.is_contiguous()
     source, along = (x.mT, -2) if turned else (x, axis)
@@ -73,17 +74,13 @@ LIBRARY.define(
 )
 
 
-def _transform_of(signs: list[float]) -> Hadamard:
-    return Hadamard(len(signs), tuple(signs))
-
-
 def _operator(
     x: Tensor, number: int, signs: list[float], mode: str, random_bits: int, variant: str, seed: int, axis: int
 ) -> Tensor:
     roundings = kernel_selection.ROUNDINGS.get(number)
     if roundings is None:
         raise RuntimeError("the format that a compiled rounding was made for is gone; compile the function again")
-    rounded = _round(_transform_of(signs), roundings, Rounding(mode, random_bits, variant), x, seed, axis)
+    rounded = _round(tuple(signs), roundings, Rounding(mode, random_bits, variant), x, seed, axis)
     return rounded.contiguous()
 
 
@@ -99,7 +96,7 @@ def _keep(ctx: Any, inputs: tuple, output: Tensor) -> None:
 
 
 def _transformed_back(ctx: Any, gradient: Tensor) -> tuple:
-    return (_transform_of(ctx.signs).invert(gradient, ctx.length, ctx.axis), *[None] * 7)
+    return (hadamard_arrays.invert(gradient, np.array(ctx.signs, np.float32), ctx.length, ctx.axis), *[None] * 7)
 
 
 def _of_each_example(info: Any, in_dims: tuple, x: Tensor, *how: Any) -> tuple[Tensor, int]:
