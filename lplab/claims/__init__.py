@@ -10,7 +10,7 @@ verdict is computed from the stored numbers, never written by hand.
 'shown'
 """
 
-from lplab.claims.claim_catalogue import get, names
+from lplab.claims.claim_catalogue import experiments, get, larger, names
 from lplab.claims.framework.branches import (
     Branches,
     BranchPlan,
@@ -26,12 +26,14 @@ from lplab.claims.framework.claims_page import as_page
 from lplab.claims.framework.claims_table import as_markdown, as_text, provenance, row
 from lplab.claims.framework.dask_cluster import dask_cluster
 from lplab.claims.framework.drawing import Drawing, DrawnRow
+from lplab.claims.framework.parity import NOTHING_TRIED, ParityRow
 from lplab.claims.framework.results import Check, CheckResult, Results
 from lplab.claims.framework.runner import measure, run_claim
 from lplab.claims.framework.store import Session, Stored, stored
 
 __all__ = [
     "LONG",
+    "NOTHING_TRIED",
     "QUICK",
     "BranchPlan",
     "Branches",
@@ -42,6 +44,7 @@ __all__ = [
     "ClaimVerdict",
     "Drawing",
     "DrawnRow",
+    "ParityRow",
     "Results",
     "Session",
     "Stored",
@@ -53,8 +56,10 @@ __all__ = [
     "branches",
     "checkpoint_steps",
     "dask_cluster",
+    "experiments",
     "get",
     "judge",
+    "larger",
     "measure",
     "names",
     "provenance",

@@ -1,6 +1,7 @@
 """The claims, one value each.
 
-To add another, write its module in ``lplab/claims/papers``, import its value here and add it to the list.
+To add another, write its module in ``lplab/claims/papers``, import its value here and add it to the list. The larger
+experiment of a claim (``ClaimBuilder.larger``) joins ``LARGER`` and is no claim of its own: ``names`` leaves it out.
 """
 
 from __future__ import annotations
@@ -129,6 +130,9 @@ CLAIMS: tuple[Claim, ...] = (
     DOMAINS_CLAIM,
 )
 
+LARGER: tuple[Claim, ...] = ()
+"""The larger experiments of some of these claims, each with ``larger_than``; in any order."""
+
 
 def names() -> tuple[str, ...]:
     """The ids of all claims, in the order of the papers.
@@ -139,8 +143,26 @@ def names() -> tuple[str, ...]:
     return tuple(claim.id for claim in CLAIMS)
 
 
+def experiments() -> tuple[str, ...]:
+    """The ids of all experiments, in the order of the claims: the small one of a claim, then its larger one if any.
+
+    >>> experiments()[0]
+    'gupta_2015'
+    """
+    return tuple(each.id for claim in CLAIMS for each in (claim, larger(claim)) if each)
+
+
+def larger(claim: Claim) -> Claim | None:
+    """The larger experiment of a claim; None if it has none, or is one.
+
+    >>> larger(get("gupta_2015")) is None
+    True
+    """
+    return next((each for each in LARGER if each.larger_than == claim.id), None)
+
+
 def get(id_: str) -> Claim:
-    """The claim with this id.
+    """The claim, or the larger experiment, with this id.
 
     >>> get("gupta_2015").seeds
     (0, 1, 2, 3, 4)
@@ -149,9 +171,9 @@ def get(id_: str) -> Claim:
     ...
     ValueError: unknown claim 'gupta'; did you mean gupta_2015 or ...? All: gupta_2015, ...
     """
-    for claim in CLAIMS:
+    for claim in (*CLAIMS, *LARGER):
         if claim.id == id_:
             return claim
-    close = closest_names(id_, names())
+    close = closest_names(id_, experiments())
     hint = f"did you mean {' or '.join(close)}? All: " if close else "there are "
     raise ValueError(f"unknown claim {id_!r}; {hint}{', '.join(names())}")

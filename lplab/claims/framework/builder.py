@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lplab.claims.framework.badge import BadgeClause, Words
-from lplab.claims.framework.claim import QUICK, Claim
+from lplab.claims.framework.claim import LONG, QUICK, Claim, larger_id
 from lplab.claims.framework.drawing import MEDIAN, Drawing
+from lplab.claims.framework.parity import ParityRow
 from lplab.claims.framework.results import Check, CheckResult, Numbers, Point, Results
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ class ClaimBuilder:
     modelled: bool = False
     timed: bool = False
     version: int = 1
+    larger_than: str = ""
+    parity: tuple[ParityRow, ...] = ()
+    tried: tuple[str, ...] = ()
+    no_larger_run: str = ""
     criteria: list[Check] = field(init=False, default_factory=list)
     explanations: list[Check] = field(init=False, default_factory=list)
     unit: Check | None = field(init=False, default=None)
@@ -76,6 +81,41 @@ class ClaimBuilder:
     ours_beside: Callable[[Results], str] | None = field(init=False, default=None)
     measure: Callable[[Point, int], Numbers] | None = field(init=False, default=None)
     measured: Callable[[Results], str] | None = field(init=False, default=None)
+
+    @classmethod
+    def larger(
+        cls,
+        claim: Claim,
+        *,
+        experiment: str,
+        points: tuple[Point, ...],
+        seeds: tuple[int, ...],
+        budget_seconds: float,
+        limits: str,
+        parity: tuple[ParityRow, ...],
+        tried: tuple[str, ...],
+        **parts: Any,
+    ) -> ClaimBuilder:
+        """Begin the larger experiment of a claim: what the paper states is the claim's.
+
+        Args:
+            claim: the claim with its small experiment.
+            experiment: as the others those of :class:`~lplab.claims.Claim`; the budget is long.
+
+        >>> from lplab.claims import get
+        >>> large = ClaimBuilder.larger(
+        ...     get("scalecom_2020"), experiment="Fashion-MNIST.", points=({"learners": 64},), seeds=(0, 1, 2),
+        ...     budget_seconds=3600, limits="One data set.", tried=("Nothing was tried before.",),
+        ...     parity=(ParityRow("examples a learner", 32, "table 2, read", small=1, large=16),),
+        ... )
+        >>> large.id, large.larger_than, large.budget, large.where
+        ('scalecom_2020_large', 'scalecom_2020', 'long', 'tables 2 and 3')
+        """
+        stated = {name: getattr(claim, name) for name in ("title", "paper", "where", "statement", "published")}
+        return cls(
+            id=larger_id(claim.id), experiment=experiment, points=points, seeds=seeds, budget_seconds=budget_seconds,
+            budget=LONG, limits=limits, larger_than=claim.id, parity=parity, tried=tried, **stated, **parts,
+        )  # fmt: skip
 
     def measurement(self, function: Measure) -> Measure:
         """Decorator of the function that makes one measurement: (point, seed) → numbers by name.

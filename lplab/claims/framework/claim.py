@@ -8,15 +8,25 @@ from dataclasses import dataclass, field
 
 from lplab.claims.framework.badge import BadgeClause
 from lplab.claims.framework.drawing import Drawing
+from lplab.claims.framework.parity import ParityRow
 from lplab.claims.framework.results import Check, Numbers, Point, Results, key
 
 QUICK, LONG = BUDGETS = ("quick", "long")
 """Of a claim: all quick ones together take less than 40 minutes on two cores; a long one takes up to some hours."""
 
 
+def larger_id(claim_id: str) -> str:
+    """The id of a claim's larger experiment.
+
+    >>> larger_id("scalecom_2020")
+    'scalecom_2020_large'
+    """
+    return f"{claim_id}_large"
+
+
 @dataclass(frozen=True)
 class Claim:
-    """A published claim and a small experiment that tests it.
+    """A published claim and an experiment that tests it: a small one, or a larger one of the same claim.
 
     Args:
         id: lower case, for the command line and the file.
@@ -50,6 +60,13 @@ class Claim:
         ours_on: network and data set of our numbers.
         ours_beside: function of the results that returns our numbers in the unit of the published ones, for the card,
             where its rows have another unit.
+        larger_than: of a larger experiment, the id of the claim whose small experiment it repeats at a size where the
+            statement can show. Its own id is then that one with "_large" behind it, and its budget is long.
+        parity: the numbers that decide whether an experiment can show the claim, the paper's beside ours. They stand in
+            the larger experiment, or, where there is none, in the claim.
+        tried: of a larger experiment, what was tried before the stored run, one sentence each, with numbers; or
+            :data:`~lplab.claims.framework.parity.NOTHING_TRIED`.
+        no_larger_run: of a claim with parity and without a larger experiment, why no run of this size can have one.
 
     Raises:
         ValueError: parts that are missing or contradict each other.
@@ -82,6 +99,10 @@ class Claim:
     theirs_on: str = ""
     ours_on: str = ""
     ours_beside: Callable[[Results], str] | None = field(repr=False, default=None)
+    larger_than: str = ""
+    parity: tuple[ParityRow, ...] = field(repr=False, default=())
+    tried: tuple[str, ...] = field(repr=False, default=())
+    no_larger_run: str = field(repr=False, default="")
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.id):
@@ -94,6 +115,25 @@ class Claim:
             raise ValueError(f"{self.id}: points, seeds and criteria are needed, or a reason in untestable")
         if len({*self.keys()}) != len(self.points) * len(self.seeds):
             raise ValueError(f"{self.id}: duplicate point or seed")
+        if self.larger_than:
+            self._check_larger()
+        elif self.tried or any(each.large is not None for each in self.parity):
+            raise ValueError(f"{self.id}: tried and values of a larger experiment belong to one with larger_than")
+        elif bool(self.parity) != bool(self.no_larger_run):
+            raise ValueError(f"{self.id}: a claim without a larger experiment has parity and no_larger_run, or neither")
+
+    def _check_larger(self) -> None:
+        if self.id != larger_id(self.larger_than):
+            raise ValueError(f"{self.id}: the larger experiment of {self.larger_than} is {larger_id(self.larger_than)}")
+        if self.budget != LONG:
+            raise ValueError(f"{self.id}: a larger experiment is of the budget {LONG!r}, got {self.budget!r}")
+        if not (self.parity and self.tried):
+            raise ValueError(f"{self.id}: a larger experiment needs parity, and tried (or NOTHING_TRIED)")
+        if self.no_larger_run:
+            raise ValueError(f"{self.id}: no_larger_run belongs to a claim without a larger experiment")
+        for each in self.parity:
+            if each.large is None:
+                raise ValueError(f"{self.id}: the row {each.name!r} of parity has no value of the larger experiment")
 
     def keys(self) -> list[str]:
         """All measurements, as text (:func:`key`), in the order in which they are stored."""
