@@ -66,7 +66,8 @@ def _on_fashion(name: str, about: str, model: Any) -> Task:
         pictures = fashion_pictures()
         return torch.from_numpy(pictures.test_inputs), torch.from_numpy(pictures.test_targets)
 
-    return Task(name, about, model, data, test, batch=64, lr=0.1, options=(("momentum", 0.9), ("weight_decay", 1e-4)))
+    options = (("momentum", 0.9), ("weight_decay", 1e-4))
+    return Task(name, about, model, data, test, batch=64, lr=0.1, options=options, test_batch=500)
 
 
 def fashion_resnet8(width: int = 16) -> Task:
@@ -128,7 +129,7 @@ def novel_transformer() -> Task:
         return models.transformer(_vocabulary(), seed, width=96, context=WINDOW, blocks=4)
 
     about = "Transformer of four blocks of width 96; predicts the next character of a novel"
-    return _on_novel("novel_transformer", about, model, WINDOW, batch=8, lr=1e-3)
+    return _on_novel("novel_transformer", about, model, WINDOW, batch=8, lr=3e-3)
 
 
 def novel_lstm(width: int = 128) -> Task:

@@ -130,7 +130,12 @@ PARITY = (
     ),
 )
 
-TRIED = ("Before the stored run only seconds were measured: no more than 18 steps of each network under each method.",)
+TRIED = (
+    "Before the stored run each arm took two steps, and its seconds were measured.",
+    "The Transformer was tried in float32 alone: with a learning rate of 0.001 it needed 3.25 bits a character after "
+    "600 steps; it has the 0.003 of the smaller Transformers.",
+    "The residual net of eight layers was tried in float32 alone: 12.2 % wrong after 900 steps with the rate 0.1.",
+)
 
 claim = ClaimBuilder.larger(
     domains.DOMAINS_CLAIM,
