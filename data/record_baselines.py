@@ -1,16 +1,17 @@
 """Record what the networks of the larger experiments reach in float32.
 
     lplab fetch fashion-mnist            (or Debian's package dataset-fashion-mnist)
-    python data/record_baselines.py      (twenty minutes of a core)
+    env $(lplab claims settings) python data/record_baselines.py      (twenty minutes of a core)
 
-writes data/baselines/float32.json after each training: first all networks with seed 0, then the next seed. Trainings
-that the file has are left as they are, so a run that was cut off goes on. A word as argument takes the trainings with
-that word in their name alone.
+writes data/baselines/float32.json and the table of docs/baselines.md after each training: first all networks with seed
+0, then the next seed. Trainings that the file has are left as they are, so a run that was cut off goes on. A word as
+argument takes the trainings with that word in their name alone. The settings make every processor give the same bits.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from datetime import UTC, datetime
@@ -20,9 +21,10 @@ from lplab.claims.framework import larger_models
 from lplab.claims.framework.portable import portable_arithmetic
 from lplab.claims.framework.store import versions
 from lplab.claims.framework.trainings import cosine, train
-from lplab.recordings.float32_baselines import PLANS, SEEDS, BaselinePlan
+from lplab.recordings.float32_baselines import PLANS, SEEDS, BaselinePlan, baselines_table
 
 FILE = Path(__file__).parent / "baselines" / "float32.json"
+PAGE = Path(__file__).parents[1] / "docs" / "baselines.md"
 
 
 def recorded() -> dict[str, object]:
@@ -51,6 +53,12 @@ def record(plan: BaselinePlan, seed: int) -> None:
     part.replace(FILE)
 
 
+def write_page() -> None:
+    """Put the table of what is recorded into the page."""
+    page = re.sub(r"(?<=<!-- table -->\n).*?(?=\n<!-- end -->)", baselines_table(), PAGE.read_text("utf-8"), flags=re.S)
+    PAGE.write_text(page, "utf-8")
+
+
 if __name__ == "__main__":
     FILE.parent.mkdir(exist_ok=True)
     word = sys.argv[1] if len(sys.argv) > 1 else ""
@@ -58,3 +66,4 @@ if __name__ == "__main__":
         for plan in PLANS:
             if word in f"{plan.task}, seed {seed}" and f"{plan.task}, seed {seed}" not in recorded():
                 record(plan, seed)
+                write_page()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import cache
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -117,8 +115,7 @@ class Baseline:
     minutes: float
 
 
-@cache
-def float32_baselines() -> MappingProxyType[str, Baseline]:
+def float32_baselines() -> dict[str, Baseline]:
     """The baselines by the name of their task; those that are not recorded are not there.
 
     >>> list(float32_baselines())[:1]
@@ -132,7 +129,7 @@ def float32_baselines() -> MappingProxyType[str, Baseline]:
             values = [100 - run["error"] if plan.unit == PICTURES else run["loss"] for run in runs]
             longest = max(run["core_seconds"] for run in runs)
             found[plan.task] = Baseline(plan, np.array(values), longest / 60)
-    return MappingProxyType(found)
+    return found
 
 
 def read() -> dict[str, Any]:
