@@ -4,7 +4,6 @@ import dataclasses
 import json
 import math
 
-import numpy as np
 import pytest
 import torch
 
@@ -14,6 +13,7 @@ from lplab.claims.framework.branches import BranchPlan
 from lplab.claims.framework.local_trainings import ARMS, BATCH, LEARNERS, STEPS, Arm, learners_of
 from lplab.claims.framework.models import branch_transformer
 from lplab.compression import Dense
+from lplab.compression.compressor import AllReduce
 from lplab.exercises.capstone import meeting_scoring, score_process, stored_field
 from lplab.exercises.capstone.capstone_exercise import CapstoneJudge, score_in, verdict_of
 from lplab.exercises.capstone.meeting_costs import BUDGET, Traffic
@@ -26,6 +26,7 @@ from lplab.exercises.capstone.scores import HELD_BACK_SEEDS, PRACTICE_SEEDS, Sco
 from tests.exercises.in_process import judge_here
 
 TINY = BranchPlan(before=3, steps=12)
+WIRE_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
 SPARSE = {"name": "mine", "every": 6, "compressor": {"name": "sparseloco", "k": 32}}
 
 
@@ -134,24 +135,30 @@ def test_scores_come_step_by_step_and_costs_with_the_first_meeting(folder):
 
 
 def sent_by(recipe, folder, plan, seed=0):
-    """What the score counts, and what the compressors' generators hand out: bytes a learner."""
-    handed, kind = [], type(recipe.compressor)
+    """What the score counts, and what the compressors' generators hand out themselves: bytes a learner."""
+    handed = []
 
-    def watched(self, gradient, state, context, steps=kind.steps):
-        run, answer = steps(self, gradient, state, context), None
-        while True:
-            try:
-                transfer = run.send(answer)
-            except StopIteration as end:
-                return end.value
-            payload = getattr(transfer, "payload", None)
-            # Of a broadcast, the leader's alone is sent.
-            handed.append(0 if payload is None else np.asarray(payload).nbytes)
-            answer = yield transfer
+    def watched(kind):
+        steps = kind.steps
+
+        def run(self, gradient, state, context):
+            made, answer = steps(self, gradient, state, context), None
+            while True:
+                try:
+                    request = made.send(answer)
+                except StopIteration as end:
+                    return end.value
+                if isinstance(request, AllReduce):
+                    handed.append(request.values.size * WIRE_BYTES[request.wire])
+                elif request.payload is not None:  # of a broadcast, the leader's alone is sent
+                    handed.append(request.payload.nbytes)
+                answer = yield request
+
+        return run
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kind, "steps", watched)
-        patch.setattr(kind, "takes_stacks", False)
+        for kind in {type(recipe.compressor), Dense}:  # small layers of some compressors are sent dense
+            patch.setattr(kind, "steps", watched(kind))
         followed = meeting_scoring._followed(recipe.arm(), seed, plan, folder)
         while True:
             try:
