@@ -75,7 +75,7 @@ def score_steps(
     found = Score(recipe.name or "own recipe", Traffic(), tuple(seeds), is_published=is_published(recipe))
     arm = recipe.arm()
 
-    def baseline(seed: int) -> Generator[None, None, list[float]]:
+    def baseline(seed: int) -> Generator[Traffic, None, list[float]]:
         losses = []
         for each in _REFERENCES:
             _, ending = yield from _followed(each, seed, plan, folder)
