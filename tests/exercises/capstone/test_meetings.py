@@ -16,7 +16,7 @@ from lplab.compression import Dense
 from lplab.compression.compressor import AllReduce
 from lplab.exercises.capstone import meeting_scoring, score_process, stored_field
 from lplab.exercises.capstone.capstone_exercise import CapstoneJudge, score_in, verdict_of
-from lplab.exercises.capstone.meeting_costs import BUDGET, Traffic
+from lplab.exercises.capstone.meeting_costs import BUDGET, MeetingTraffic
 from lplab.exercises.capstone.meeting_recipe import COMPRESSORS, MeetingRecipe, data_from_recipe, recipe_from_data
 from lplab.exercises.capstone.meeting_scoring import gap_of, score_steps
 from lplab.exercises.capstone.meetings import MEETINGS
@@ -189,9 +189,15 @@ def test_the_budget_is_a_thousandth_of_data_parallelism():
 
 
 OVER = {
-    "places and values": (Traffic(200_000.0, 120_000.0, 20), ("by 83 %", "6,000 for places", "10 meetings would")),
-    "values alone": (Traffic(4 * BUDGET, 0.0, 4), ("by 300 %", "4 meetings of 109,312 bytes. With", "1 meeting would")),
-    "one message": (Traffic(455_468.0, 0.0, 1), ("1 meeting of", "One such message alone is above it")),
+    "places and values": (
+        MeetingTraffic(200_000.0, 120_000.0, 20),
+        ("by 83 %", "6,000 for places", "10 meetings would"),
+    ),
+    "values alone": (
+        MeetingTraffic(4 * BUDGET, 0.0, 4),
+        ("by 300 %", "4 meetings of 109,312 bytes. With", "1 meeting would"),
+    ),
+    "one message": (MeetingTraffic(455_468.0, 0.0, 1), ("1 meeting of", "One such message alone is above it")),
 }
 
 
@@ -199,7 +205,7 @@ OVER = {
 def test_a_recipe_over_the_budget_is_told_by_how_much_and_of_what(what):
     traffic, words = OVER[what]
     assert not traffic.keeps_budget and all(each in traffic.over for each in words)
-    assert Traffic(BUDGET).over == "" and Traffic.read("much") is None
+    assert MeetingTraffic(BUDGET).over == "" and MeetingTraffic.read("much") is None
 
 
 # ---- what does not pay -----------------------------------------------------------------------------------------------
@@ -322,7 +328,7 @@ def test_a_process_of_its_own_finds_the_same(folder):
 
 
 def made(gap, sent=90_000.0, name="mine", **more):
-    return Score(name, Traffic(sent, 0.0, 16.0), (0, 1), (gap, gap), losses=(2.3 + gap / 10,) * 2, **more)
+    return Score(name, MeetingTraffic(sent, 0.0, 16.0), (0, 1), (gap, gap), losses=(2.3 + gap / 10,) * 2, **more)
 
 
 FIELD = (
@@ -382,7 +388,7 @@ def test_cheaper_places_and_a_longer_step_beat_the_published_recipes():
 def test_the_plane_shows_the_budget_the_field_and_ones_own_as_soon_as_it_is_known():
     field = FIELD
     unknown, sent = made(0.5), dataclasses.replace(made(0.5), gaps=(), losses=())
-    for found in ([], [dataclasses.replace(sent, costs=Traffic())], [sent], [unknown]):
+    for found in ([], [dataclasses.replace(sent, costs=MeetingTraffic())], [sent], [unknown]):
         fig = MEETINGS.figure(field, found)
         names = [trace.name for trace in fig.data]
         assert names == [trace.name for trace in figures_of_nothing(field).data], "a live figure keeps its traces"
