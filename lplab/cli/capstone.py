@@ -11,7 +11,7 @@ from lplab.cli.command import BadInputError, add_command, bad_values
 from lplab.cli.grade import needed_packages
 
 if TYPE_CHECKING:
-    from lplab.exercises.capstone.capstone import Capstone
+    from lplab.exercises.capstone.capstone_value import Capstone
     from lplab.exercises.capstone.scores import Score
 
 NEEDS_TORCH = "torch is not installed: pip install 'lplab[torch]'"

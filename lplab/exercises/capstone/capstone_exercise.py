@@ -13,8 +13,8 @@ from typing import Any
 
 from lplab.claims.framework.branches import BranchPlan
 from lplab.exercises.capstone import stored_field
-from lplab.exercises.capstone.capstone import Capstone
-from lplab.exercises.capstone.few_bits import FEW_BITS
+from lplab.exercises.capstone.capstone_value import Capstone
+from lplab.exercises.capstone.few_bits_capstone import FEW_BITS
 from lplab.exercises.capstone.points import AT_BEST, MAX_POINTS, Marking
 from lplab.exercises.capstone.score_process import NotScoredError, baselines, field_apart, score_apart
 from lplab.exercises.capstone.scores import HELD_BACK_SEEDS, Score, check_seeds

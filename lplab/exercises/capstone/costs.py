@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from lplab.exercises.capstone.scores import Axis
+from lplab.exercises.capstone.scores import CostAxis
 from lplab.formats import BlockFormat, FixedFormat, FloatFormat, IntFormat
 from lplab.hardware import workloads
 from lplab.hardware.compute import layer_times
@@ -72,9 +72,9 @@ class Costs:
     Costs(bits=5.25, seconds=0.5485)
     """
 
-    AXES: ClassVar[tuple[Axis, ...]] = (
-        Axis("average bits of a number", "bits a number", 2, BUDGET.bits),
-        Axis("modelled ms of a step", "ms a step", 0, 1e3 * BUDGET.seconds),
+    AXES: ClassVar[tuple[CostAxis, ...]] = (
+        CostAxis("average bits of a number", "bits a number", 2, BUDGET.bits),
+        CostAxis("modelled ms of a step", "ms a step", 0, 1e3 * BUDGET.seconds),
     )
 
     bits: float

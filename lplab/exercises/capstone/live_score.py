@@ -11,8 +11,8 @@ from typing import Any
 from lplab import widgets
 from lplab.claims.framework.branches import BranchPlan
 from lplab.exercises import progress
-from lplab.exercises.capstone.capstone import Capstone
-from lplab.exercises.capstone.few_bits import FEW_BITS
+from lplab.exercises.capstone.capstone_value import Capstone
+from lplab.exercises.capstone.few_bits_capstone import FEW_BITS
 from lplab.exercises.capstone.points import MAX_POINTS
 from lplab.exercises.capstone.scores import PRACTICE_SEEDS, Score
 from lplab.exercises.capstone.stored_field import field

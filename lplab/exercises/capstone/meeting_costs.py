@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lplab.exercises.capstone.scores import Axis
+from lplab.exercises.capstone.scores import CostAxis
 
 if TYPE_CHECKING:
     from lplab.parallel import LocalSteps
@@ -17,7 +17,7 @@ Fixed from the bytes alone, before any gap of the field was measured: SparseLoCo
 
 
 @dataclass(frozen=True)
-class Traffic:
+class MeetingTraffic:
     """What a learner sends in a training, the mean of all learners.
 
     Attributes:
@@ -26,11 +26,11 @@ class Traffic:
             place and value share a word, as in AdaComp.
         meetings: how many there are.
 
-    >>> Traffic.read(Traffic(92_192.0, 60_000.0, 16).line)
-    Traffic(sent=92192.0, positions=60000.0, meetings=16.0)
+    >>> MeetingTraffic.read(MeetingTraffic(92_192.0, 60_000.0, 16).line)
+    MeetingTraffic(sent=92192.0, positions=60000.0, meetings=16.0)
     """
 
-    AXES: ClassVar[tuple[Axis, ...]] = (Axis("bytes that a learner sends", "bytes sent", 0, BUDGET, True),)
+    AXES: ClassVar[tuple[CostAxis, ...]] = (CostAxis("bytes that a learner sends", "bytes sent", 0, BUDGET, True),)
 
     sent: float = 0.0
     positions: float = 0.0
@@ -50,7 +50,7 @@ class Traffic:
     def text(self) -> str:
         """The costs in words.
 
-        >>> Traffic(92_192.0, 60_000.0, 16).text
+        >>> MeetingTraffic(92_192.0, 60_000.0, 16).text
         '92,192 bytes a learner in 16 meetings, of which 65 % say where'
         """
         where = f", of which {self.positions / self.sent:.0%}".replace("%", " % say where") if self.positions else ""
@@ -60,7 +60,7 @@ class Traffic:
     def over(self) -> str:
         """How far the bytes are above the budget, and which part of them there is to save; "" if they are not.
 
-        >>> print(Traffic(200_000.0, 120_000.0, 20).over)
+        >>> print(MeetingTraffic(200_000.0, 120_000.0, 20).over)
         Over the budget of 109,312 bytes by 83 %: 20 meetings of 10,000 bytes, 6,000 for places and 4,000 for \
 values. With such messages, 10 meetings would keep it.
         """
@@ -84,17 +84,17 @@ values. With such messages, 10 meetings would keep it.
         )
 
     @classmethod
-    def read(cls, line: str) -> Traffic | None:
+    def read(cls, line: str) -> MeetingTraffic | None:
         """The costs of a :attr:`line`; None if it is none."""
         found = re.fullmatch(r"([\d.]+) bytes a learner, ([\d.]+) of them for places, in ([\d.]+) meetings", line)
         return found and cls(*map(float, found.groups()))
 
 
-def traffic_of(run: LocalSteps, meetings: int) -> Traffic:
+def traffic_of(run: LocalSteps, meetings: int) -> MeetingTraffic:
     """What the messages so far amount to, if there will be so many meetings."""
     share = meetings / max(run.number, 1) / run.learners
     positions = sum(_positions(run, entry) for entry in run.ledger.entries)
-    return Traffic(round(run.ledger.total() * share, 6), round(positions * share, 6), meetings)
+    return MeetingTraffic(round(run.ledger.total() * share, 6), round(positions * share, 6), meetings)
 
 
 def _positions(run: LocalSteps, entry: Any) -> int:

@@ -90,8 +90,8 @@ class MeetingRecipe:
         for key, low, high in (("rate", 0.0, MOST_RATE), ("momentum", 0.0, MOST_MOMENTUM), ("alpha", 0.0, 1.0)):
             value = check_number(key, getattr(self, key))
             if not low <= value <= high or (key == "rate" and not value):
-                above = "above 0 and at most" if key == "rate" else f"from {low:g} to"
-                raise ValueError(f"{key} must be {above} {high:g}, got {value:g}")
+                limits = "above 0 and at most" if key == "rate" else f"from {low:g} to"
+                raise ValueError(f"{key} must be {limits} {high:g}, got {value:g}")
         if not isinstance(self.nesterov, bool):
             raise ValueError(f"nesterov must be true or false, got {shown(self.nesterov)}")
         if self.pattern not in PATTERNS:
@@ -161,7 +161,7 @@ def data_from_recipe(recipe: MeetingRecipe) -> dict[str, Any]:
     {'every': 15, 'rate': 1.0, 'momentum': 0.0, 'compressor': {'name': 'sparseloco', 'chunk': 4096, 'k': 32, ...}}
     """
     kinds = {kind: name for name, kind in COMPRESSORS.items()}
-    compressor = {"name": kinds[type(recipe.compressor)], **asdict(recipe.compressor)}
+    compressor = {"name": kinds[type(recipe.compressor)], **asdict(recipe.compressor)}  # type: ignore[call-overload]  # all of them are dataclasses
     always = {"every": recipe.every, "rate": recipe.rate, "momentum": recipe.momentum, "compressor": compressor}
     rest = {
         each.name: value

@@ -24,7 +24,7 @@ from lplab.claims.framework.local_trainings import ARMS, BEFORE, STEPS, Arm, lea
 from lplab.claims.framework.models import branch_transformer
 from lplab.claims.framework.trainings import one_thread, replace_above
 from lplab.exercises.capstone import scores
-from lplab.exercises.capstone.meeting_costs import Traffic, traffic_of
+from lplab.exercises.capstone.meeting_costs import MeetingTraffic, traffic_of
 from lplab.exercises.capstone.meeting_recipe import MeetingRecipe, recipe_from_data
 from lplab.exercises.capstone.published_meetings import is_published
 from lplab.exercises.capstone.scores import PRACTICE_SEEDS, Ending, Score, Trainings, check_seeds, guessing, scored
@@ -72,10 +72,10 @@ def score_steps(
     check_seeds(seeds)
     if plan.steps % recipe.every:
         raise ValueError(f"a meeting every {recipe.every} steps does not divide {plan.steps} steps")
-    found = Score(recipe.name or "own recipe", Traffic(), tuple(seeds), is_published=is_published(recipe))
+    found = Score(recipe.name or "own recipe", MeetingTraffic(), tuple(seeds), is_published=is_published(recipe))
     arm = recipe.arm()
 
-    def baseline(seed: int) -> Generator[None, None, list[float]]:
+    def baseline(seed: int) -> Generator[MeetingTraffic, None, list[float]]:
         losses = []
         for each in _REFERENCES:
             _, ending = yield from _followed(each, seed, plan, folder)
@@ -128,12 +128,12 @@ _REFERENCES = (ARMS["alone"], ARMS["synchronous"])
 
 def _followed(
     arm: Arm, seed: int, plan: BranchPlan, folder: str | Path | None
-) -> Generator[Traffic, None, tuple[Traffic, Ending]]:
+) -> Generator[MeetingTraffic, None, tuple[MeetingTraffic, Ending]]:
     """A training that yields after each step of a learner what is known of its traffic; how it ended."""
     with one_thread():
         run = learners_of(arm, seed, plan.before, plan.steps, folder)
         meetings = plan.steps // arm.every * arm.fragments
-        traffic, diverged = Traffic(), False
+        traffic, diverged = MeetingTraffic(), False
         for made in run.rounds(meetings):
             # A round that an infinite number ends is not sent, and one that leaves a learner out is sent by fewer.
             diverged |= len(made.took_part) < run.learners
@@ -155,5 +155,5 @@ def _ending(arm: Arm, seed: int, plan: BranchPlan, folder: str | Path | None) ->
             return end.value[1]
 
 
-def _sent(traffic: Traffic) -> float:
+def _sent(traffic: MeetingTraffic) -> float:
     return traffic.sent

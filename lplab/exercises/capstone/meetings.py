@@ -9,8 +9,8 @@ import numpy as np
 
 from lplab.claims.framework.local_trainings import LEARNERS, STEPS
 from lplab.exercises.capstone import meeting_scoring, published_meetings
-from lplab.exercises.capstone.capstone import Capstone
-from lplab.exercises.capstone.meeting_costs import BUDGET, Traffic
+from lplab.exercises.capstone.capstone_value import Capstone
+from lplab.exercises.capstone.meeting_costs import BUDGET, MeetingTraffic
 from lplab.exercises.capstone.points import MAX_POINTS
 from lplab.exercises.capstone.scores import Score
 from lplab.exercises.model.exercise import Exercise
@@ -75,7 +75,7 @@ MEETINGS = Capstone(
     key="meetings",
     command="lplab capstone --lab 16",
     plan=meeting_scoring.PLAN,
-    costs=Traffic,
+    costs=MeetingTraffic,
     names=tuple(published_meetings.RECIPES),
     plain="one learner alone",
     data_of=published_meetings.data_of,

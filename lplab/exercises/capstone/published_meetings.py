@@ -11,23 +11,23 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from lplab.compression import AdaComp, DeMo, LowBit, ScaleCom, SparseLoCo
+from lplab.compression import AdaComp, DeMo, LowBit, SparseLoCo
 from lplab.exercises.capstone.meeting_recipe import MeetingRecipe, data_from_recipe
 
-OUTER = {"rate": 0.7, "momentum": 0.9}  # DiLoCo's
-SELDOM = {"every": 15}
-# Equal bytes a meeting, as in the claim on SparseLoCo.
-SCALECOM = ScaleCom(chunk=45, wire="fp16", small="compressed")
+RATE, MOMENTUM = 0.7, 0.9  # of DiLoCo's outer step
+SELDOM = 15
+# About as many bytes a meeting as SparseLoCo, as in the claim on it.
 ADACOMP = AdaComp(bin=63, scale_factor=1.6, small="compressed")
 RECIPES: Mapping[str, MeetingRecipe] = MappingProxyType(
     {
         "FedAvg (2017)": MeetingRecipe(every=60),
-        "DiLoCo (2023)": MeetingRecipe(every=60, **OUTER),
-        "Streaming (2025)": MeetingRecipe(every=24, fragments=2, delay=1, compressor=LowBit("e3m0"), **OUTER),
+        "DiLoCo (2023)": MeetingRecipe(every=60, rate=RATE, momentum=MOMENTUM),
+        "Streaming (2025)": MeetingRecipe(
+            every=24, rate=RATE, momentum=MOMENTUM, compressor=LowBit("e3m0"), fragments=2, delay=1
+        ),
         "DeMo (2024)": MeetingRecipe(every=1, rate=1e-3, compressor=DeMo()),
-        "SparseLoCo (2025)": MeetingRecipe(compressor=SparseLoCo(), **SELDOM),
-        "ScaleCom (2020)": MeetingRecipe(compressor=SCALECOM, **SELDOM),
-        "AdaComp (2018)": MeetingRecipe(compressor=ADACOMP, **SELDOM),
+        "SparseLoCo (2025)": MeetingRecipe(compressor=SparseLoCo(), every=SELDOM),
+        "AdaComp (2018)": MeetingRecipe(compressor=ADACOMP, every=SELDOM),
     }
 )
 """The ways to meet of the field by the name that figures use."""

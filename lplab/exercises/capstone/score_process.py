@@ -21,8 +21,8 @@ from typing import Any
 
 import lplab
 from lplab.claims.framework.branches import BranchPlan
-from lplab.exercises.capstone.capstone import Capstone
-from lplab.exercises.capstone.few_bits import FEW_BITS
+from lplab.exercises.capstone.capstone_value import Capstone
+from lplab.exercises.capstone.few_bits_capstone import FEW_BITS
 from lplab.exercises.capstone.scores import Score, check_seeds
 from lplab.exercises.model import exercise_catalogue
 

@@ -27,7 +27,7 @@ MAX_SEEDS = 10
 
 
 @dataclass(frozen=True)
-class Axis:
+class CostAxis:
     """What the overview of a class draws gaps against.
 
     Attributes:
@@ -45,7 +45,7 @@ class Axis:
     is_logarithmic: bool = False
 
 
-class Costs(Protocol):
+class RecipeCosts(Protocol):
     """What a recipe costs: a dataclass of numbers, which are stored by the names of its fields.
 
     Attributes:
@@ -53,7 +53,7 @@ class Costs(Protocol):
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
-    AXES: ClassVar[tuple[Axis, ...]]
+    AXES: ClassVar[tuple[CostAxis, ...]]
 
     @property
     def keeps_budget(self) -> bool:
@@ -96,7 +96,7 @@ class Score:
     """
 
     name: str
-    costs: Any  # of the protocol Costs, a class of its own for each capstone
+    costs: Any  # of the protocol RecipeCosts, a class of its own for each capstone
     seeds: tuple[int, ...]
     gaps: tuple[float, ...] = ()
     diverged: int = 0

@@ -15,8 +15,8 @@ from typing import Any
 from lplab.claims.framework.branches import BranchPlan
 from lplab.claims.framework.store import Session
 from lplab.datasets import data_folder
-from lplab.exercises.capstone.capstone import Capstone
-from lplab.exercises.capstone.few_bits import FEW_BITS
+from lplab.exercises.capstone.capstone_value import Capstone
+from lplab.exercises.capstone.few_bits_capstone import FEW_BITS
 from lplab.exercises.capstone.scores import HELD_BACK_SEEDS, PRACTICE_SEEDS, Score
 
 DIGITS = 9  # behind the point, of the costs in a file

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lplab.exercises.capstone.capstone import Capstone
 from lplab.exercises.capstone.capstone_exercise import CapstoneJudge, score_in
+from lplab.exercises.capstone.capstone_value import Capstone
 from lplab.exercises.capstone.points import Marking, pareto_front
-from lplab.exercises.capstone.scores import Axis
+from lplab.exercises.capstone.scores import CostAxis
 from lplab.exercises.grading.marks import Student
 
 WIDTH, HEIGHT = 560, 260  # of a panel, in units of the drawing
@@ -97,7 +97,7 @@ def capstone_view(judge: CapstoneJudge, students: Iterable[Student]) -> Capstone
     return CapstoneView(capstone, seeds, judge.marking, recipes[:MAX_ROWS], len(recipes), front, panels)
 
 
-def _panel(axis: Axis, costs: Sequence[float], recipes: Sequence[ScoredRecipe]) -> Panel:
+def _panel(axis: CostAxis, costs: Sequence[float], recipes: Sequence[ScoredRecipe]) -> Panel:
     front = pareto_front(costs, [one.gap for one in recipes])
     field = [place for place, one in enumerate(recipes) if one.is_published]
     top = math.log10(MOST_GAP * max(recipes[place].gap for place in field))

@@ -15,8 +15,8 @@ from pathlib import Path, PurePath
 
 from tqdm import tqdm
 
-from lplab.exercises.capstone.capstone import Capstone
 from lplab.exercises.capstone.capstone_exercise import CapstoneJudge, judge_of
+from lplab.exercises.capstone.capstone_value import Capstone
 from lplab.exercises.capstone.scores import HELD_BACK_SEEDS
 from lplab.exercises.checks.judge import Judge, judge
 from lplab.exercises.checks.verdict import NOT_JUDGED, NOT_YET, Verdict

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import lplab
-from lplab.exercises.capstone.capstone import Capstone
-from lplab.exercises.capstone.few_bits import FEW_BITS
+from lplab.exercises.capstone.capstone_value import Capstone
+from lplab.exercises.capstone.few_bits_capstone import FEW_BITS
 from lplab.exercises.checks.verdict import PASSED
 from lplab.exercises.grading.html_pages import render
 from lplab.exercises.grading.marks_files import distinct_names

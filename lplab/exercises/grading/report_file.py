@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lplab.exercises.capstone.capstone import Capstone
+from lplab.exercises.capstone.capstone_value import Capstone
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model import exercise_catalogue
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lplab.exercises.capstone.capstone import Capstone
-from lplab.exercises.capstone.few_bits import FEW_BITS
+from lplab.exercises.capstone.capstone_value import Capstone
+from lplab.exercises.capstone.few_bits_capstone import FEW_BITS
 from lplab.exercises.grading.notebook_cells import Cell
 from lplab.exercises.isolation.answers import Answer
 from lplab.training.recipe.recipe_data import MAX_TEXT

@@ -10,8 +10,8 @@ from lplab.exercises.model.exercise import Exercise
 from lplab.exercises.model.questions import Question
 from lplab.lookup import closest_names
 
-CAPSTONES = {"14.4": "few_bits.FEW_BITS", "16.5": "meetings.MEETINGS"}
-"""What is graded as an exercise, but whose answer is data, and where it is: see lplab.exercises.capstone.capstone."""
+CAPSTONES = {"14.4": "few_bits_capstone.FEW_BITS", "16.5": "meetings.MEETINGS"}
+"""What is graded as an exercise, but whose answer is data, and where: see lplab.exercises.capstone.capstone_value."""
 LABS = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15", "16")
 
 
@@ -85,7 +85,7 @@ def graded(lab: str) -> list[Exercise]:
 
 
 def capstone(exercise_id: str) -> Any:
-    """The capstone that is graded as this exercise, a :class:`lplab.exercises.capstone.capstone.Capstone`.
+    """The capstone that is graded as this exercise, a :class:`lplab.exercises.capstone.capstone_value.Capstone`.
 
     >>> capstone("14.4").call
     'own_recipe'

@@ -318,7 +318,7 @@ def check_keys(where: str, data: Any, allowed: tuple[str, ...] | list[str]) -> N
     >>> check_keys("switch", {"too": {}}, ("at", "to"))
     Traceback (most recent call last):
     ...
-    ValueError: switch: unknown key 'too'; closest: to
+    ValueError: switch: unknown key 'too'; closest: to, at
     """
     prefix = f"{where}: " if where else ""
     if not isinstance(data, dict):

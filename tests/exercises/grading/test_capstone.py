@@ -18,8 +18,8 @@ from lplab.exercises.capstone import capstone_exercise as module
 from lplab.exercises.capstone import score_process
 from lplab.exercises.capstone.capstone_exercise import CapstoneJudge, as_answer, judge_of, score_in, verdict_of
 from lplab.exercises.capstone.costs import Costs, costs_of
-from lplab.exercises.capstone.few_bits import FEW_BITS
-from lplab.exercises.capstone.meeting_costs import Traffic
+from lplab.exercises.capstone.few_bits_capstone import FEW_BITS
+from lplab.exercises.capstone.meeting_costs import MeetingTraffic
 from lplab.exercises.capstone.meetings import MEETINGS
 from lplab.exercises.capstone.points import FOR_BUDGET, MAX_POINTS, Marking
 from lplab.exercises.capstone.published_meetings import RECIPES as MEETINGS_RECIPES
@@ -505,7 +505,7 @@ def both_graded(tmp_path, monkeypatch):
     """A class that handed in recipes of both capstones; scores are made up."""
     scores = {
         FEW_BITS.key: unpublished(0.03),
-        MEETINGS.key: Score("mine", Traffic(80_000.0, 50_000.0, 10), SEEDS, (0.5, 0.6), losses=(2.3, 2.4)),
+        MEETINGS.key: Score("mine", MeetingTraffic(80_000.0, 50_000.0, 10), SEEDS, (0.5, 0.6), losses=(2.3, 2.4)),
     }
     asked = []
 
@@ -526,14 +526,16 @@ def both_graded(tmp_path, monkeypatch):
 
 
 MEETINGS_FIELD = (
-    Score("FedAvg", Traffic(1.8e6, 0.0, 4), SEEDS, (0.7, 0.7), is_published=True, losses=(2.4, 2.4)),
-    Score("SparseLoCo", Traffic(92e3, 69e3, 16), SEEDS, (0.75, 0.75), is_published=True, losses=(2.41, 2.41)),
+    Score("FedAvg", MeetingTraffic(1.8e6, 0.0, 4), SEEDS, (0.7, 0.7), is_published=True, losses=(2.4, 2.4)),
+    Score("SparseLoCo", MeetingTraffic(92e3, 69e3, 16), SEEDS, (0.75, 0.75), is_published=True, losses=(2.41, 2.41)),
 )
 
 
 def test_a_class_may_hand_in_recipes_of_both_capstones(both_graded, tmp_path):
     graded, asked = both_graded
-    assert sorted(asked) == [("capstone", "mine", SEEDS), ("meetings", "mine", SEEDS)], "equal recipes are scored once"
+    assert sorted(asked) == [("capstone", MINE["name"], SEEDS), ("meetings", "mine", SEEDS)], (
+        "equal recipes are scored once"
+    )
     marks = {student.name: student.marks for student in graded.students}
     assert marks["ada"][MEETINGS.id].points == marks["Bob"][MEETINGS.id].points > 9
     assert marks["ada"][CAPSTONE].points > 0 and marks["Bob"][CAPSTONE].status == MISSING
@@ -560,7 +562,7 @@ def test_the_panel_of_bytes_is_logarithmic(both_graded):
 
 def test_the_report_carries_a_way_to_meet(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("LPLAB_PROGRESS", str(tmp_path / "progress.json"))
-    costs = Traffic(80_000.0, 50_000.0, 10)
+    costs = MeetingTraffic(80_000.0, 50_000.0, 10)
     progress.record_capstone("meetings", json.dumps(OWN_MEETINGS), vars(costs), (0.4, 0.5), (0, 1), 0)
     report = report_of(progress.default_progress().state, name="Ada")
     assert report["meetings"]["sent"] == 80_000 and report["meetings"]["gap"] == pytest.approx(0.45)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lplab.exercises.capstone import published_recipes, scoring
-from lplab.exercises.capstone.capstone import Capstone
+from lplab.exercises.capstone.capstone_value import Capstone
 from lplab.exercises.capstone.costs import BUDGET, Costs
 from lplab.exercises.capstone.points import MAX_POINTS
 from lplab.exercises.capstone.scores import Score

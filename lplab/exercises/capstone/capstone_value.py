@@ -1,6 +1,6 @@
 """A capstone as a value: all that scoring a class, the field, the command and the notebook need to know of one.
 
-There are two: :data:`lplab.exercises.capstone.few_bits.FEW_BITS` of lab 14 and
+There are two: :data:`lplab.exercises.capstone.few_bits_capstone.FEW_BITS` of lab 14 and
 :data:`lplab.exercises.capstone.meetings.MEETINGS` of lab 16. What they share takes one of them as an argument.
 """
 
@@ -28,7 +28,7 @@ class Capstone:
         key: its part of a report and of the progress file, and the folder of its field.
         command: which ``lplab`` command scores one recipe and measures the field.
         plan: of the trainings.
-        costs: the class of its costs, of the protocol :class:`~lplab.exercises.capstone.scores.Costs`.
+        costs: the class of its costs, of the protocol :class:`~lplab.exercises.capstone.scores.RecipeCosts`.
         names: of the field's recipes, in order.
         plain: the name of the recipe that more than the points for the budget are counted from.
         plain_gap: its gap; None: as the field has it.
