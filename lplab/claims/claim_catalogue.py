@@ -64,6 +64,7 @@ from lplab.claims.papers.wang_2018 import WANG_2018
 from lplab.claims.papers.wang_2018_chunks import WANG_2018_CHUNKS
 from lplab.claims.papers.wang_2018_fp8 import WANG_2018_FP8
 from lplab.claims.papers.wang_2018_training import WANG_2018_TRAINING
+from lplab.claims.papers.wang_2018_training_large import WANG_2018_TRAINING_LARGE
 from lplab.claims.papers.wang_2018_update import WANG_2018_UPDATE
 from lplab.claims.papers.zeropp_2023 import ZEROPP_2023
 from lplab.lookup import closest_names
@@ -130,7 +131,7 @@ CLAIMS: tuple[Claim, ...] = (
     DOMAINS_CLAIM,
 )
 
-LARGER: tuple[Claim, ...] = ()
+LARGER: tuple[Claim, ...] = (WANG_2018_TRAINING_LARGE,)
 """The larger experiments of some of these claims, each with ``larger_than``; in any order."""
 
 
