@@ -56,6 +56,7 @@ from lplab.claims.papers.strubell_2019 import STRUBELL_2019
 from lplab.claims.papers.sun_2020_ablation import SUN_2020_ABLATION
 from lplab.claims.papers.sun_2020_ablation_large import SUN_2020_ABLATION_LARGE
 from lplab.claims.papers.sun_2020_gradscale import SUN_2020_GRADSCALE
+from lplab.claims.papers.sun_2020_gradscale_large import SUN_2020_GRADSCALE_LARGE
 from lplab.claims.papers.sun_2020_hardware import SUN_2020_HARDWARE
 from lplab.claims.papers.sun_2020_radix4 import SUN_2020_RADIX4
 from lplab.claims.papers.sun_2020_threshold import SUN_2020_THRESHOLD
@@ -137,6 +138,7 @@ LARGER: tuple[Claim, ...] = (
     WANG_2018_TRAINING_LARGE,
     SUN_2020_TWO_PHASE_LARGE,
     SUN_2020_ABLATION_LARGE,
+    SUN_2020_GRADSCALE_LARGE,
 )
 """The larger experiments of some of these claims, each with ``larger_than``; in any order."""
 
