@@ -50,7 +50,7 @@ SECTIONS = {  # pages of the bar at the top: title, a sentence, and the pages be
         "docs/front_ends"),
     "api/index": ("Reference", "Every public name, made from its docstring; and the words of the course.",
         " ".join(f"api/{name}" for name in PACKAGES) + " docs/glossary docs/exactness"),
-    "results": ("Results", "What the papers state, and what we measured.", "docs/claims docs/numbers"),
+    "results": ("Results", "What the papers state, and what we measured.", "docs/claims docs/numbers docs/baselines"),
     "project": ("Project", "How lplab is made, and how to change it.",
         "docs/contributing docs/architecture docs/exercises cite"),
 }  # fmt: skip

@@ -66,7 +66,8 @@ def _on_fashion(name: str, about: str, model: Any) -> Task:
         pictures = fashion_pictures()
         return torch.from_numpy(pictures.test_inputs), torch.from_numpy(pictures.test_targets)
 
-    return Task(name, about, model, data, test, batch=64, lr=0.1, options=(("momentum", 0.9), ("weight_decay", 1e-4)))
+    options = (("momentum", 0.9), ("weight_decay", 1e-4))
+    return Task(name, about, model, data, test, batch=64, lr=0.1, options=options, test_batch=500)
 
 
 def fashion_resnet8(width: int = 16) -> Task:
@@ -116,19 +117,19 @@ def fashion_depthwise() -> Task:
 
 
 def novel_transformer() -> Task:
-    """A Transformer of four blocks and width 96 on the characters of the novel; the test is its whole last tenth.
+    """A Transformer of four blocks and width 64 on the characters of the novel; the test is its whole last tenth.
 
     >>> task = novel_transformer()
     >>> sum(p.numel() for p in task.model(0).parameters()), task.test()[0].shape
-    (468171, torch.Size([723, 64]))
+    (213835, torch.Size([723, 64]))
     """
     from lplab import models
 
     def model(seed: int) -> nn.Module:
-        return models.transformer(_vocabulary(), seed, width=96, context=WINDOW, blocks=4)
+        return models.transformer(_vocabulary(), seed, width=64, context=WINDOW, blocks=4)
 
-    about = "Transformer of four blocks of width 96; predicts the next character of a novel"
-    return _on_novel("novel_transformer", about, model, WINDOW, batch=8, lr=1e-3)
+    about = "Transformer of four blocks of width 64; predicts the next character of a novel"
+    return _on_novel("novel_transformer", about, model, WINDOW, batch=16, lr=3e-3)
 
 
 def novel_lstm(width: int = 128) -> Task:

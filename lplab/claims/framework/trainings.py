@@ -45,7 +45,7 @@ class TrainingResult:
         """
         inputs, targets = self.task.test()
         with one_thread():
-            result = {"loss": math.inf, "error": math.inf} if self.diverged else self.trainer.evaluate(inputs, targets)
+            result = {"loss": math.inf, "error": math.inf} if self.diverged else self._evaluate(inputs, targets)
             guessing = guessing_loss(self.task, self.trainer.model, inputs, targets)
         end = math.inf if self.diverged or not self.losses else final_mean(self.losses, self.final_share)
         error = result["error"] if math.isfinite(result["error"]) else 1 - 2**-guessing
@@ -56,6 +56,15 @@ class TrainingResult:
             "diverged": float(bool(self.diverged)),
             "steps": float(len(self.losses)),
         }
+
+    def _evaluate(self, inputs: Any, targets: Any) -> dict[str, float]:
+        """Loss and error of the test, in parts of the task's ``test_batch`` examples."""
+        size = self.task.test_batch or len(inputs)
+        parts = zip(inputs.split(size), targets.split(size), strict=True)
+        found = [(self.trainer.evaluate(x, y), len(x)) for x, y in parts]
+        if len(found) == 1:
+            return found[0][0]
+        return {name: sum(each[name] * count for each, count in found) / len(inputs) for name in found[0][0]}
 
 
 def train(

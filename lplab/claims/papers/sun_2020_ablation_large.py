@@ -40,15 +40,14 @@ if TYPE_CHECKING:
 DEPTH, WIDTH = 20, 32  # of the bottleneck net: layers; channels of its first third, a quarter of them inside a block
 BLOCKS = 4  # of the Transformer
 PLANS = {TEXT: BranchPlan(before=1000, steps=200), PICTURES: BranchPlan(before=400, steps=200)}
-BATCHES = {TEXT: 8 * 64, PICTURES: 64}  # examples a batch: characters, pictures
-SMALL_BATCHES = {TEXT: 8 * 64, PICTURES: 50}
-SMALL_DEPTH, SMALL_BLOCKS = 11, 2
+BATCH = 64  # pictures, that of the task
+SMALL_DEPTH, SMALL_BATCH, SMALL_BLOCKS = 11, 50, 2  # of the small experiment's networks
 PARTS = (EIGHT, ALL, SOME)
 
 claim = ClaimBuilder.larger(
     small.SUN_2020_ABLATION,
     experiment=f"From a float32 checkpoint each recipe goes on for {PLANS[TEXT].steps} steps with the same batches, "
-    f"its learning rate falling to zero: a character Transformer of four blocks of width 96 after "
+    f"its learning rate falling to zero: a character Transformer of four blocks after "
     f"{PLANS[TEXT].before:,} steps, and a residual net of {DEPTH} layers in bottleneck blocks on Fashion-MNIST after "
     f"{PLANS[PICTURES].before}. Compared seed by seed: the mean training loss of the last half, and the test loss.",
     points=POINTS,
@@ -70,8 +69,8 @@ claim = ClaimBuilder.larger(
             "pictures a batch",
             256,
             "ImageNet, read",
-            small=SMALL_BATCHES[PICTURES],
-            large=BATCHES[PICTURES],
+            small=SMALL_BATCH,
+            large=BATCH,
             why="A step of 256 pictures takes four times as long, and steps are what is rare here.",
         ),
         ParityRow(

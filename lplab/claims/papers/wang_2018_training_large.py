@@ -6,6 +6,7 @@ trainings from the first step on, and the sums of the weight gradients are nearl
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,12 +76,12 @@ claim = ClaimBuilder.larger(
 
 
 def task() -> Task:
-    """The residual net of eight layers on Fashion-MNIST.
+    """The residual net of eight layers on Fashion-MNIST, its test in one piece: the last digits depend on that.
 
     >>> sum(p.numel() for p in task().model(0).parameters())
-    19802
+    20026
     """
-    return fashion_resnet8(WIDTH)
+    return replace(fashion_resnet8(WIDTH), test_batch=None)
 
 
 def recipe_of(sums: str) -> Recipe:

@@ -41,6 +41,8 @@ class Task:
         optimizer, lr, options: of the trainer.
         loss: of (output, target).
         error: of (output, target), a share from 0 to 1, or None where there is none.
+        test_batch: how many examples of the test pass through the model at once, for tests that take much memory; loss
+            and error are then the means over all examples. None: all of them.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Task:
     options: tuple[tuple[str, Any], ...] = ()
     loss: Callable[[Any, Any], torch.Tensor] = default_loss
     error: Callable[[Any, Any], float | None] = default_error
+    test_batch: int | None = None
 
     def trainer(
         self,

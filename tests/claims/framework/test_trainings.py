@@ -99,3 +99,11 @@ def test_as_good_and_clearly_above_exclude_each_other_but_leave_a_middle():
         ) == (good, above)
     middle = np.array([3.15, 3.4, 3.5])  # worse, but one seed is not
     assert not seed_comparisons.within_noise(middle, base) and not seed_comparisons.clearly_above(middle, base)
+
+
+def test_a_test_in_parts_is_the_mean_over_all_examples():
+    done = train("mlp", "fp32", steps=5, seed=0)
+    inputs, _ = done.task.test()
+    assert len(inputs) % 100, "the last part is smaller, so that a mean of the parts' means would be another number"
+    in_parts = TrainingResult(replace(done.task, test_batch=100), done.trainer, done.losses)
+    assert in_parts.numbers() == pytest.approx(done.numbers(), abs=2e-6)

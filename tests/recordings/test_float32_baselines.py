@@ -1,0 +1,66 @@
+"""What is told of the baselines is what was recorded, with its provenance, and the page shows it."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lplab.claims.framework import larger_models
+from lplab.datasets import data_folder
+from lplab.recordings import float32_baselines as module
+from lplab.recordings.float32_baselines import BITS, PICTURES, PLANS, SEEDS, baselines_table, float32_baselines
+
+PROJECT = Path(__file__).parents[2]
+
+
+def test_every_plan_trains_a_task_and_names_networks_of_others_in_its_unit():
+    for plan in PLANS:
+        assert callable(getattr(larger_models, plan.task))
+        assert plan.unit in (PICTURES, BITS) and plan.elsewhere
+        for other in plan.elsewhere:
+            assert "(read)" in other.source and (80 < other.value < 100 if plan.unit == PICTURES else other.value < 4)
+
+
+def test_what_is_recorded_is_whole_and_says_how_it_was_made():
+    stored = module.read()
+    provenance = stored.pop("provenance")
+    assert provenance["command"] == "python data/record_baselines.py" and provenance["versions"]["instructions"]
+    assert set(stored) <= {f"{plan.task}, seed {seed}" for plan in PLANS for seed in SEEDS}
+    steps = {plan.task: plan.steps for plan in PLANS}
+    for name, run in stored.items():
+        assert run["steps"] == steps[name.partition(",")[0]] and run["diverged"] == 0 and run["core_seconds"] > 0
+
+
+def test_the_baselines_are_the_recorded_numbers():
+    stored = module.read()
+    for name, each in float32_baselines().items():
+        first = stored[f"{name}, seed 0"]
+        assert each.values[0] == (100 - first["error"] if each.plan.unit == PICTURES else first["loss"])
+        assert each.minutes >= first["core_seconds"] / 60
+
+
+def test_the_page_shows_the_table():
+    assert baselines_table() in (PROJECT / "docs" / "baselines.md").read_text("utf-8")
+
+
+def test_a_training_that_is_recorded_is_not_made_again(tmp_path, monkeypatch):
+    spec = importlib.util.spec_from_file_location("record_baselines", data_folder() / "record_baselines.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    monkeypatch.setattr(script, "FILE", tmp_path / "float32.json")
+    plan = module.BaselinePlan("larger_speech", "speech", 2, PICTURES, ())
+    monkeypatch.setattr(script, "PLANS", (plan,))
+    script.record(plan, 1)
+    script.record(plan, 0)
+    found = script.recorded()
+    assert list(found) == ["provenance", "larger_speech, seed 0", "larger_speech, seed 1"]
+    assert found["larger_speech, seed 0"]["steps"] == 2 and np.isfinite(found["larger_speech, seed 1"]["loss"])
+
+
+@pytest.mark.parametrize(("values", "text"), [([91.04, 92.06, 92.0], "91.7 % (91.0 to 92.1), 3 seeds")])
+def test_a_row_has_the_mean_and_the_range(values, text, monkeypatch):
+    made = {"x": module.Baseline(PLANS[0], np.array(values), 1.26)}
+    monkeypatch.setattr(module, "float32_baselines", lambda: made)
+    row = baselines_table().splitlines()[-1]
+    assert text in row and "| 1.3 |" in row and "92.5 %" in row
