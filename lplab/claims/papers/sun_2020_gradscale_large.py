@@ -112,7 +112,7 @@ claim = ClaimBuilder.larger(
         "convolutions without norms 2.6 and 0.8, thirteen 2.2 and 1.8. No net of convolutions was found whose layers "
         "lie further apart than the paper's after it has learned; the paper's kind was taken.",
         f"Seed 0 after three steps in float32 and four with GradScale, to see that the measurement runs: scales span "
-        f"{TRIED_OCTAVES[0]} octaves (residual net) and {TRIED_OCTAVES[1]} (Transformer and its attention).",
+        f"{TRIED_OCTAVES[0]} octaves (residual net) and {TRIED_OCTAVES[1]} (a Transformer of width 96).",
     ),
 )
 
