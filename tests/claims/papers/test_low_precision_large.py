@@ -103,7 +103,7 @@ def sums(point, seed):
     ({"name": "error", "value": 15.0, "sums": NONE}, 0, 2),
     ({"name": "error", "value": 17.0, "sums": EXACT}, 1, 0),
     ({"name": "loss", "value": 0.4, "sums": SHORT_NONE, "seed": 3}, 1, 1),
-    ({"name": "error", "value": 20.0, "sums": SHORT_CHUNKED, "seed": 3}, 1, 1),
+    ({"name": "error", "value": 23.0, "sums": SHORT_CHUNKED, "seed": 3}, 1, 1),
     ({"name": "first_moved", "value": 0.2, "sums": CHUNKED}, 1, 2),
     ({"name": "slope", "value": 1.01, "sums": NONE}, 1, 3),
 ], ids=[
@@ -118,9 +118,9 @@ def test_trainings_with_rounded_sums_hold_and_can_fail(change, ring, which):
 def test_a_training_whose_sums_have_no_chunks_in_short(small_nets, monkeypatch):
     monkeypatch.setattr(wang_2018_training_large, "STEPS", 2)
     monkeypatch.setattr(wang_2018_training_large, "BATCH", 8)
-    none, chunked, short = (claims.measure(CHUNKS, {"sums": name}, 0) for name in (NONE, CHUNKED, SHORT_NONE))
-    assert none["steps"] == 2 and short["first_moved"] > none["first_moved"] > chunked["first_moved"] > 0
-    assert set(claims.measure(CHUNKS, {"sums": "float32"}, 0)) == {"loss", "error", "train_loss", "diverged", "steps"}
+    plain, none = (claims.measure(CHUNKS, {"sums": name}, 0) for name in ("float32", NONE))
+    assert none["steps"] == plain["steps"] == 2 and none["loss"] != plain["loss"]
+    assert {*none} - {*plain} == {"first_moved", "moved", "first_slope", "slope"} and 0 < none["first_moved"] < 1
 
 
 # ---- two phases ------------------------------------------------------------------------------------------------------
