@@ -55,7 +55,8 @@ def record(plan: BaselinePlan, seed: int) -> None:
 
 def write_page() -> None:
     """Put the table of what is recorded into the page."""
-    page = re.sub(r"(?<=<!-- table -->\n).*?(?=\n<!-- end -->)", baselines_table(), PAGE.read_text("utf-8"), flags=re.S)
+    table = f"<!-- table -->\n{baselines_table()}\n<!-- end -->"
+    page = re.sub("<!-- table -->.*<!-- end -->", lambda _: table, PAGE.read_text("utf-8"), flags=re.S)
     PAGE.write_text(page, "utf-8")
 
 

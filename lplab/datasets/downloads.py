@@ -102,7 +102,7 @@ def read_mnist(folder: Path, part: str, sha256: Mapping[str, str] | None = None)
 
 
 def read_fashion_mnist(folder: Path, part: str) -> Examples:
-    """As :func:`read_mnist`, and the content of each file is compared with :data:`FASHION_SHA256`."""
+    """Images [n, 1, 28, 28] and labels [n] from files whose content has the sums of :data:`FASHION_SHA256`."""
     return read_mnist(folder, part, FASHION_SHA256)
 
 

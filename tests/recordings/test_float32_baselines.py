@@ -44,11 +44,12 @@ def test_the_page_shows_the_table():
     assert baselines_table() in (PROJECT / "docs" / "baselines.md").read_text("utf-8")
 
 
-def test_a_training_that_is_recorded_is_not_made_again(tmp_path, monkeypatch):
+def test_a_recorded_training_is_put_in_its_place_and_the_page_follows(tmp_path, monkeypatch):
     spec = importlib.util.spec_from_file_location("record_baselines", data_folder() / "record_baselines.py")
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     monkeypatch.setattr(script, "FILE", tmp_path / "float32.json")
+    monkeypatch.setattr(script, "PAGE", tmp_path / "baselines.md")
     plan = module.BaselinePlan("larger_speech", "speech", 2, PICTURES, ())
     monkeypatch.setattr(script, "PLANS", (plan,))
     script.record(plan, 1)
@@ -56,6 +57,12 @@ def test_a_training_that_is_recorded_is_not_made_again(tmp_path, monkeypatch):
     found = script.recorded()
     assert list(found) == ["provenance", "larger_speech, seed 0", "larger_speech, seed 1"]
     assert found["larger_speech, seed 0"]["steps"] == 2 and np.isfinite(found["larger_speech, seed 1"]["loss"])
+    for before in ("", "an older table\n"):
+        script.PAGE.write_text(f"Before.\n<!-- table -->\n{before}<!-- end -->\nAfter.\n", "utf-8")
+        script.write_page()
+        assert script.PAGE.read_text("utf-8") == (
+            f"Before.\n<!-- table -->\n{baselines_table()}\n<!-- end -->\nAfter.\n"
+        )
 
 
 @pytest.mark.parametrize(("values", "text"), [([91.04, 92.06, 92.0], "91.7 % (91.0 to 92.1), 3 seeds")])
