@@ -71,7 +71,7 @@ claim = ClaimBuilder.larger(
             160 * 50_000 / 128,
             "160 epochs of CIFAR-10, recalled",
             large=STEPS,
-            why="Each addition is emulated: a step without chunks takes 0.4 seconds, and 60,000 of them seven "
+            why="Each addition is emulated: a step without chunks takes 0.3 seconds, and 60,000 of them five "
             "hours for each seed.",
         ),
         ParityRow("pictures a batch", 128, "recalled", small=small.LONG, large=BATCH),
