@@ -90,10 +90,11 @@ def sums(point, seed):
     name = point["sums"]
     lost = {EXACT: 0.05, CHUNKED: 0.1, NONE: 4.0 + 0.1 * seed, SHORT_NONE: 9.0, SHORT_CHUNKED: 2.0}.get(name, 0.0)
     error = 14.0 + 0.2 * seed + lost
-    off = {CHUNKED: 0.02, NONE: 0.6}.get(name, 0.0)
-    moved = {"first_moved": off, "moved": off, "first_slope": 1 + off, "slope": 1 + off}
+    off = {CHUNKED: 0.02, NONE: 0.6, SHORT_CHUNKED: 0.2, SHORT_NONE: 0.9}.get(name)
     losses = {"loss": 0.5 + lost / 20, "train_loss": 0.5 + lost / 20, "error": error, "diverged": 0.0}
-    return losses | (moved if name in (CHUNKED, NONE) else {})
+    if off is None:
+        return losses
+    return losses | {"first_moved": off, "moved": off, "first_slope": 1 + off, "slope": 1 + off}
 
 
 @pytest.mark.parametrize(("change", "ring", "which"), [
@@ -186,7 +187,7 @@ NET = {"network": PICTURES, "seed": 1}
     ({"name": "train_loss", "value": 0.65, "network": TEXT, "recipe": SINGLE, "seed": 1}, 1, 1),
     ({"name": "train_loss", "value": 0.3, "network": TEXT, "recipe": TWO}, 1, 2),
     ({"name": "train_loss", "value": 0.7, "recipe": ALL, **NET}, 1, 3),
-], ids=["Transformer", "less than forward", "nothing back", "order", "no cost", "phase", "forward", "sign"])  # fmt: skip
+], ids=["Transformer", "less than forward", "nothing back", "order", "cost", "phase", "forward", "sign"])  # fmt: skip
 def test_steps_away_from_four_bits_hold_and_can_fail(change, ring, which):
     assert holds(ABLATION, steps) == ([True] * 4, [True] * 4)
     assert not holds(ABLATION, but(steps, **change))[ring][which]
