@@ -213,7 +213,7 @@ def main() -> int:
             for name in options.explorers:
                 window = Window(lab, browser)
                 cells = [EMPTY, f"from lplab import widgets\nwidgets.{name}({EXPLORERS[name]})"]
-                page = Notebook(window, cells, 120, own_kernel=True).page
+                page = Notebook(window, cells, 120, kernel="").page
                 page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot .main-svg').length > 0")
                 page.wait_for_timeout(2000)
                 results += measure(page, name, options.steps)

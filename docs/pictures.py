@@ -94,19 +94,24 @@ def content_digest() -> str:
 
 
 def lab_figure(number: str) -> Any:
-    """The first figure of a lab's explorer, where its first question asks to look; of lab 00, its format on a line."""
+    """The figure that the first question of a lab's explorer asks about, there; of lab 00, its format on a line.
+
+    It is one panel, as all of an explorer would be too small to read.
+    """
     import plotly.graph_objects as go
 
     from lplab import figures
 
     guided = importlib.import_module(f"lplab.labs.lab{number}").GUIDED
     if not guided:
-        return figures.number_line("e4m3fn")
+        line = figures.number_line("e4m3fn")
+        line.layout.annotations = ()  # they would lie over the bars
+        return line
     make, questions = guided[0]
     explorer = make()
+    explorer.take_apart()
     explorer.set(**questions[0].position)
-    first = next(iter(explorer.figures.values()))
-    return go.Figure(first.to_dict())
+    return go.Figure(explorer.figures[questions[0].figure].to_dict())
 
 
 def digest(figure: Any) -> str:

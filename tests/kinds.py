@@ -51,15 +51,13 @@ def tiered(cases: Iterable[Any], by_default: Callable[[Any], bool]) -> list[Any]
 
 
 def pairs(first: Sequence[Any], second: Sequence[Any], third: Sequence[Any]) -> list[Any]:
-    """Parameters: the whole product. By default all pairs of ``first`` and ``second``, with each of ``third`` in turn.
+    """Parameters: all pairs of ``first`` and ``second``, with each of ``third`` in turn.
 
-    If ``second`` is at least as long as ``third``, each of ``first`` also meets each of ``third``.
+    If both are at least as long as ``third``, any two values of different parameters meet: a fault needs three of them
+    at once to be missed.
     """
-    places = itertools.product(range(len(first)), range(len(second)), range(len(third)))
-    return [
-        (first[i], second[j], third[k]) if k == (i + j) % len(third) else slow((first[i], second[j], third[k]))
-        for i, j, k in places
-    ]
+    places = itertools.product(range(len(first)), range(len(second)))
+    return [(first[i], second[j], third[(i + j) % len(third)]) for i, j in places]
 
 
 def in_turn(first: Sequence[Any], second: Sequence[Any], every: int) -> list[Any]:

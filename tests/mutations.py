@@ -1,6 +1,6 @@
 """Plant faults in the library, one at a time, and see which tests find them (slow: minutes to hours).
 
-    python -m tests.mutations                              all faults of tests/planted_faults.py
+    python -m tests.mutations                              all faults of tests/planted_faults.txt
     python -m tests.mutations kahan_sign time_left         some of them
     python -m tests.mutations --first-paths-only           a quick look: only the tests that are named with a fault
 

@@ -113,10 +113,11 @@ def test_the_edition_has_the_labs_the_library_and_its_data(build_lite, monkeypat
     solution = exercises.get("00.1").solution
     cells = ["from lplab.exercises import check", f'{solution}\n\ncheck("00.1", midpoint)']
     book = {"cells": [{"cell_type": "code", "id": str(k), "source": text} for k, text in enumerate(cells)]}
-    (tmp_path / "book.ipynb").write_text(json.dumps(book), "utf-8")
-    command = [sys.executable, "-P", str(PROJECT / "tests/labs/light_process.py"), "book.ipynb"]
+    (tmp_path / "lab.ipynb").write_text(json.dumps(book), "utf-8")
+    command = [sys.executable, "-P", str(PROJECT / "tests/labs/light_process.py")]
     env = os.environ | {"PYTHONPATH": str(tmp_path / "installed")}
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
-    shown = [json.loads(line) for line in done.stdout.splitlines()]
+    done = subprocess.run(command, cwd=tmp_path, env=env, input=f"{tmp_path}\n", capture_output=True, text=True)
+    assert done.stdout == "0\n", done.stderr
+    shown = [json.loads(line) for line in (tmp_path / "shown.jsonl").read_text("utf-8").splitlines()]
     assert len(shown) == 2 and not any(cell["error"] for cell in shown), done.stdout + done.stderr
     assert "passes all checks" in shown[1]["printed"]

@@ -63,7 +63,7 @@ def test_half_of_one():
 def checkout(tmp_path):
     """A library with one function, a fast and a slow test of it, and a test that always fails."""
     files = {
-        "pyproject.toml": "[tool.pytest.ini_options]\npythonpath = ['.']\nmarkers = ['slow']\n",
+        "pytest.ini": "[pytest]\npythonpath = .\nmarkers = slow\naddopts = -p xdist.plugin\n",
         "lplab/__init__.py": "",
         "lplab/shares.py": "def half(x):\n    return x / 2\n",
         "tests/test_a_bad_one.py": "def test_that_fails_anyway():\n    assert False\n",
@@ -89,7 +89,8 @@ def fault(wrong: str) -> Fault:
         ("x * 0.5", mutations.SURVIVED, ""),
     ],
 )
-def test_the_tier_that_finds_a_fault(checkout, tmp_path, wrong, tier, test):
+def test_the_tier_that_finds_a_fault(checkout, tmp_path, wrong, tier, test, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # pytest begins a dozen times, and needs one of them
     found = mutations.Bench(checkout, tmp_path / "copies", timeout=60).find(fault(wrong))
     assert (found.tier, found.test) == (tier, test)
     assert "x / 2" in (checkout / "lplab/shares.py").read_text("utf-8")

@@ -162,6 +162,8 @@ def test_what_failed_runs_again_and_nothing_else(tmp_path):
 
 @pytest.mark.parametrize(("nodeid", "group"), [
     ("tests/browser/test_x.py::test_y[a]", "browser"),
+    ("tests/browser/test_mechanisms.py::test_a_mechanism_moves", "pages"),
+    ("tests/browser/test_mechanisms.py::test_mechanisms_move_in_a_notebook", "browser"),
     ("tests/exercises/test_every_exercise.py::test_y[05.1]", "tests/exercises/test_every_exercise.py"),
     ("tests/formats/test_x.py::test_y[05.1]", "tests/formats/test_x.py"),
     ("labs/01.ipynb::Cell 3", "labs/01.ipynb"),

@@ -81,6 +81,19 @@ def test_a_veil_never_hides_a_figure(recorded):
     assert 'class="lp-fig"' in shown and "<details" not in shown
 
 
+def test_an_explorer_that_waits_for_a_guess_marks_what_says_its_point(recorded, monkeypatch):
+    from lplab.widgets import EdgeExplorer, Veil
+
+    monkeypatch.setattr(recorded.moves, "record", lambda explorer, positions, show: ({}, show(), [0] * len(positions)))
+    explorer = EdgeExplorer()
+    shown = recorded.shown(Veil(explorer, 'How many "bytes"?'))
+    assert shown.startswith("<div class='lp-covered' data-question=\"How many &quot;bytes&quot;?\">")
+    said = int(re.search(r'data-leaf="(\d+)" data-says', shown)[1])
+    (told,) = re.findall(r"<script type='application/json'>(.*?)</script>", shown)
+    assert json.loads(told)["leaves"][said] == list(recorded.leaf(explorer.summary))
+    assert "lp-covered" not in recorded.shown(explorer), "without a question nothing waits"
+
+
 @pytest.mark.parametrize(("choices", "answer"), [(("half", "most"), "most"), (None, 12.5)])
 def test_a_guess_is_a_field_and_only_the_answer_is_folded(recorded, choices, answer):
     from lplab.widgets import Prediction

@@ -25,7 +25,7 @@ CALLERS = {
     "ipywidgets and Plotly's widget": "bar_style flex flex_flow _validate _config _trait_values",
     "onnx and faster-coco-eval": "ir_version iouThrs",
     "Triton's kernels, which are asked for by name": "rounded_number two_roundings encoded power_of_two_blocks "
-    "largest_of_blocks rounded_scale_blocks",
+    "largest_of_blocks rounded_scale_blocks encoded_power_of_two_blocks encoded_rounded_scale_blocks decoded_blocks",
     "the kernels of blocks, by the name of their rule": "nearest_in_block evenly_spaced_in_block general_in_block",
     "Fabric.seconds, by the kind of collective": "_all_reduce _broadcast _gather_shards",
     "the tuner of NCCL, by the name of a link": "pci",

@@ -130,7 +130,7 @@ def exercises_page(cache: Path) -> str:
 
 
 def on_a_page(book: dict[str, Any], name: str, recordings: Path, lite: bool = False) -> dict[str, Any]:
-    """A lab as a page: its mechanism first, its code folded, but for the exercises, without what only a kernel can use.
+    """A lab as a page: its code folded, but for the exercises, without what only a kernel can use.
 
     What was recorded of its explorers becomes files in the folder ``recordings``.
     """
@@ -168,25 +168,29 @@ def html_output(text: str) -> dict[str, Any]:
 
 
 def first_screen(sources: list[str], name: str, lite: bool) -> str:
-    """The first cell of a lab as a page begins with it: minutes, what to know before, the mechanism, the question.
+    """The first cell of a lab as a page begins with it: minutes, what to know before, the question, what moves below.
 
     Args:
         sources: of the lab's cells.
         name: of its file.
         lite: whether there is an edition for browsers.
     """
+    from lplab.widgets.mechanisms import MECHANISMS
+
     title, *paragraphs = sources[0].split("\n\n")
     number, question, minutes = next(row for row in course_map() if row[0] == name[:2])
     before = "a little Python" if number < "02" else "[Lab 01](01_few_bits_many_decisions.ipynb)"
     first = f"{minutes} minutes · to know before: {before} · *{question}*"
     moving = [found[1] for source in sources[1:] if (found := MECHANISM.search(source))]
+    links = [f'<a href="#mechanism-{name}">{MECHANISMS[name].title}</a>' for name in moving]
+    below = [f"Try it below: {' · '.join(links)}"] if links else []
     texts = [RUN_ALL.sub(lambda found: f"*{found[1]}*" if found[1] else "", text) for text in paragraphs]
     texts = [text for text in texts if text.strip() and not HEAD_ONLY.search(text)]
     how = (
         f"You are reading this lab. To solve its exercises and run its trainings, open it: `python3 start.py`, then "
         f"*labs/{name}*, then Run → Run All Cells.{open_elsewhere(name)}{open_in_a_browser(name) if lite else ''}"
     )
-    return "\n\n".join([title, first, *map(mechanism, moving[:1]), *texts, f"{{.lp-open}}\n{how}"])
+    return "\n\n".join([title, first, *below, *texts, f"{{.lp-open}}\n{how}"])
 
 
 @functools.cache

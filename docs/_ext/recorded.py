@@ -55,12 +55,17 @@ def shown(thing: Any) -> str:
         question = thing.message.value.removeprefix("Guess first: ")
         thing.lift()
         inside = shown(thing.children[0])
+        key = html.escape(question_key(html.unescape(question)), quote=True)
+        if inside.startswith("<div class='lp-recorded'>"):  # it opens where the answer is seen
+            note = (
+                "<p class='lp-note lp-waits'>Titles and sentences wait for your guess, or until you move a control.</p>"
+            )
+            return f"<div class='lp-covered' data-question=\"{key}\">{note}{inside}</div>"
         if any(f'class="{name}' in inside.replace("'", '"') for name in PICTURES):
             return inside  # a figure stands open: what a guess hides is an answer in words and numbers
         kinds = (("lplab-card", "A published claim that answers"), ("<table", "A table that answers"))
         kind = next((words for sign, words in kinds if sign in inside), "What came out")
         head = f"<b>{kind}:</b> {question}"
-        key = html.escape(question_key(html.unescape(question)), quote=True)
         return f"<details class='lp-veil' data-question=\"{key}\"><summary>{head}</summary>{inside}</details>"
     if isinstance(thing, Prediction):
         return guess(thing)
@@ -191,7 +196,8 @@ def slot(kind: str, content: Any) -> str:
     if kind == "panel":
         return f'<div class="lp-panel">{inside}</div>'
     if kind == "mechanism":
-        return f'<div class="lp-mechanism-place">{inside}<noscript>{label}</noscript></div>'
+        place = f'class="lp-mechanism-place" id="mechanism-{content["name"]}"'
+        return f"<div {place}>{inside}<noscript>{label}</noscript></div>"
     height = content["layout"].get("height", 360)
     return f'<div class="lp-fig" role="img" aria-label="{label}" style="min-height:{height}px">{inside}</div>'
 
@@ -224,12 +230,12 @@ def leaves(explorer: Any, controls: dict[int, tuple[int, str]]) -> list[tuple[st
     return [("text", "") if hidden else shown_leaf(widget) for widget, hidden in leaf_widgets(explorer)]
 
 
-def skeleton(widget: Any, numbers: Any) -> str:
-    """The boxes of an explorer as HTML, with a numbered place for each leaf."""
+def skeleton(widget: Any, numbers: Any, says: Sequence[Any] = ()) -> str:
+    """The boxes of an explorer as HTML, with a numbered place for each leaf; what says a point is marked."""
     if leaf(widget) is not None:
-        return f'<div data-leaf="{next(numbers)}"></div>'
+        return f'<div data-leaf="{next(numbers)}"{" data-says" if widget in says else ""}></div>'
     names = " ".join(name for name in widget._dom_classes if name in ("lp-columns", "lp-side", "lp-main", "lp-row"))
-    return f'<div class="{names}">{"".join(skeleton(child, numbers) for child in widget.children)}</div>'
+    return f'<div class="{names}">{"".join(skeleton(child, numbers, says) for child in widget.children)}</div>'
 
 
 def recorded(explorer: Explorer, questions: Any) -> str:
@@ -265,7 +271,8 @@ def recorded(explorer: Explorer, questions: Any) -> str:
         for k, (name, number) in enumerate(zip(positions, numbers, strict=False))
     )
     places = iter(range(len(first)))
-    boxes = "".join(skeleton(child, places) for child in explorer.children)
+    says = [explorer.summary, *([explorer.table] if explorer.table_heads else [])]
+    boxes = "".join(skeleton(child, places, says) for child in explorer.children)
     return (
         f"<div class='lp-recorded'>{f'<div class=lp-guided>{steps}</div>' if steps else ''}"
         f"<div class='lp-presets' role='group' aria-label='positions'>{presets}</div>"

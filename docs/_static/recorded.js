@@ -306,8 +306,19 @@ for (const table of document.querySelectorAll(".bd-article :is(table, pre)")) {
 const veils = [...document.querySelectorAll("details.lp-veil")];
 for (const veil of veils) {
   veil.addEventListener("toggle", () => {
-    if (veil.open) for (const other of veils) if (other.dataset.question === veil.dataset.question) other.open = true;
+    if (!veil.open) return;
+    uncover(veil.dataset.question);
+    for (const other of veils) if (other.dataset.question === veil.dataset.question) other.open = true;
   });
+}
+
+// An explorer that opens at an answer says it once somebody has guessed, opened a fold of the question, or moved something.
+const covered = [...document.querySelectorAll(".lp-covered")];
+function uncover(question) {
+  for (const el of covered) if (el.dataset.question === question) el.classList.remove("lp-covered");
+}
+for (const el of covered) {
+  for (const event of ["click", "input"]) el.addEventListener(event, () => uncover(el.dataset.question));
 }
 
 for (const el of document.querySelectorAll(".lp-fig")) {
@@ -325,6 +336,7 @@ for (const ask of document.querySelectorAll(":is(.lp-ask, .lp-question):has(form
       if (each.dataset.question === question) each.open = true;
     }
     ask.querySelector(".lp-answer").open = true;
+    uncover(question);
   };
   const kept = localStorage.getItem(place);
   if (kept !== null) {

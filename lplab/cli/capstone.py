@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,16 +11,20 @@ from lplab.cli.command import BadInputError, add_command, bad_values
 from lplab.cli.grade import needed_packages
 
 if TYPE_CHECKING:
-    from lplab.exercises.capstone.scoring import Score
+    from lplab.exercises.capstone.capstone_value import Capstone
+    from lplab.exercises.capstone.scores import Score
 
 NEEDS_TORCH = "torch is not installed: pip install 'lplab[torch]'"
 
 
 def add_capstone(commands: Any) -> None:
     """Add ``lplab capstone``."""
-    text = "score a recipe of your own, which is a JSON file: its bits, its modelled seconds, its gap to float32"
+    text = "score a recipe of your own, which is a JSON file: what it costs, and its gap to the best training there is"
     parser = add_command(commands, run_capstone, "capstone", text, "lplab capstone mine.json --seeds 0 1 2")
     parser.add_argument("file", nargs="?", type=Path, help="JSON (default: print the field of published recipes)")
+    parser.add_argument(
+        "--lab", choices=("14", "16"), default="14", help="14: training with few bits; 16: meeting over slow links"
+    )
     parser.add_argument(
         "--seeds",
         nargs="+",
@@ -28,7 +33,7 @@ def add_capstone(commands: Any) -> None:
         help="default: 0 1 2, those of the lab; other seeds than these have no field",
     )
     parser.add_argument("--start-from", metavar="NAME", help="print a recipe of the field as JSON, to change it")
-    text = "measure the field anew and store it: 4 minutes of a core"
+    text = "measure the field anew and store it: 4 minutes of a core in lab 14, 12 in lab 16"
     parser.add_argument("--measure-field", action="store_true", help=text)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -37,23 +42,24 @@ def run_capstone(args: argparse.Namespace) -> int:
     """Score the file, with a bar on stderr, or print the field."""
     with needed_packages():
         from lplab.exercises.capstone import stored_field
-        from lplab.exercises.capstone.published_recipes import data_of
-        from lplab.exercises.capstone.scoring import PRACTICE_SEEDS, check_seeds
+        from lplab.exercises.capstone.scores import PRACTICE_SEEDS, check_seeds
+        from lplab.exercises.model import exercise_catalogue
+    capstone = next(each for each in exercise_catalogue.capstones() if each.id[:2] == args.lab)
     if args.start_from is not None:
         with bad_values():
-            print(json.dumps(data_of(args.start_from), indent=1, ensure_ascii=False))
+            print(json.dumps(capstone.data_of(args.start_from), indent=1, ensure_ascii=False))
         return 0
     seeds = PRACTICE_SEEDS if args.seeds is None else tuple(args.seeds)
     with bad_values():
         check_seeds(seeds)
         if args.measure_field:
             check_torch()
-            print(stored_field.write_field())
+            print(stored_field.write_field(capstone=capstone))
             return 0
         if args.file is None:
-            return print_scores(stored_field.field(seeds), args.json)
+            return print_scores(stored_field.field(seeds, capstone=capstone), capstone, args.json)
         check_torch()
-        return score_file(args.file, seeds, args.json)
+        return score_file(args.file, seeds, capstone, args.json)
 
 
 def check_torch() -> None:
@@ -64,13 +70,12 @@ def check_torch() -> None:
         raise BadInputError(NEEDS_TORCH) from None
 
 
-def score_file(file: Path, seeds: tuple[int, ...], as_json: bool) -> int:
+def score_file(file: Path, seeds: tuple[int, ...], capstone: "Capstone", as_json: bool) -> int:
     """Score the recipe in a file and print what came out, beside the field where that is known for these seeds."""
     from tqdm import tqdm
 
     from lplab.exercises.capstone import stored_field
-    from lplab.exercises.capstone.points import MAX_POINTS, marking_of
-    from lplab.exercises.capstone.scoring import score_steps, steps_of
+    from lplab.exercises.capstone.points import MAX_POINTS
     from lplab.training.recipe.recipe_data import MAX_TEXT, parse_json
 
     if file.stat().st_size > 4 * MAX_TEXT:  # characters may take up to four bytes
@@ -79,30 +84,34 @@ def score_file(file: Path, seeds: tuple[int, ...], as_json: bool) -> int:
         text = file.read_text("utf-8-sig")
     except UnicodeDecodeError:
         raise BadInputError(f"{file} is not in UTF-8") from None
-    steps = score_steps(parse_json(text), seeds)
-    bar = tqdm(steps, "scoring", steps_of(seeds), file=sys.stderr, disable=not sys.stderr.isatty())
+    steps, total = capstone.score_steps(parse_json(text), seeds), capstone.steps_of(seeds, capstone.plan)
+    bar = tqdm(steps, "scoring", total, file=sys.stderr, disable=not sys.stderr.isatty())
     *_, score = bar
-    if not stored_field.has(seeds):
-        return print_scores((score,), as_json)
-    published = stored_field.field(seeds)
-    print_scores((*published, score), as_json)
+    if not stored_field.has(seeds, capstone):
+        return print_scores((score,), capstone, as_json)
+    published = stored_field.field(seeds, capstone=capstone)
+    print_scores((*published, score), capstone, as_json)
     if not as_json:
-        marking = marking_of(published)
+        marking = capstone.marking(published)
         print(f"{marking.points(score):g} of {MAX_POINTS} points on these seeds. {marking.reason(score)}")
+        if score.costs.over:
+            print(score.costs.over)
     return 0
 
 
-def print_scores(scores: "tuple[Score, ...]", as_json: bool) -> int:
+def print_scores(scores: "tuple[Score, ...]", capstone: "Capstone", as_json: bool) -> int:
     """Print scores as a table, or as JSON."""
     if as_json:
         print(json.dumps([as_object(score) for score in scores], indent=1, ensure_ascii=False))
         return 0
     width = max(len(score.name) for score in scores)
-    print(f"{'recipe':<{width}}  bits a number  ms a step  gap (bits)  on each seed")
+    axes, gap = capstone.costs.AXES, f"gap ({capstone.unit})"
+    print(f"{'recipe':<{width}}  {'  '.join(axis.unit for axis in axes)}  {gap}  on each seed")
     for one in scores:
         gaps = " ".join(f"{gap:+.4f}" for gap in one.gaps)
         over = "" if one.keeps_budget else "  over the budget"
-        numbers = f"{one.costs.bits:13.2f}  {1e3 * one.costs.seconds:9.0f}  {one.gap:+10.4f}"
+        costs = [f"{cost:{len(axis.unit)},.{axis.digits}f}" for cost, axis in zip(one.costs.on_axes, axes, strict=True)]
+        numbers = "  ".join([*costs, f"{one.gap:+{len(gap)}.4f}"])
         print(f"{one.name:<{width}}  {numbers}  {gaps}{over}")
     return 0
 
@@ -111,8 +120,7 @@ def as_object(score: "Score") -> dict[str, Any]:
     """A score as JSON has it."""
     return {
         "name": score.name,
-        "bits": score.costs.bits,
-        "seconds": score.costs.seconds,
+        **asdict(score.costs),
         "keeps_budget": score.keeps_budget,
         "seeds": list(score.seeds),
         "gaps": list(score.gaps),

@@ -33,7 +33,7 @@ def run_report(args: argparse.Namespace) -> int:
     """Write the report of the student's progress file and say where it is."""
     with needed_packages():
         from lplab.exercises import progress
-        from lplab.exercises.grading.report import report_of, write_report
+        from lplab.exercises.grading.report import own_recipes_in, report_of, write_report
         from lplab.exercises.grading.submissions import clean
     trouble = progress.default_progress().problem()
     if trouble:
@@ -44,8 +44,8 @@ def run_report(args: argparse.Namespace) -> int:
     print("\n".join(map(str, files)))
     for lab in report["labs"]:
         print(lab["text"])
-    if own := report.get("capstone"):
-        print(f"A recipe of your own: {own['bits']:.2f} bits a number, a gap of {own['gap']:+.4f} bits")
+    for capstone, costs, own in own_recipes_in(report):
+        print(f"{capstone.exercise.title}: {costs.text}, a gap of {own['gap']:+.4f} {capstone.unit}")
     return 0
 
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
-from lplab.compression import arrays
+from lplab.compression import adacomp_words, arrays
 from lplab.compression.arrays import single
 from lplab.compression.compressor import (
     CORRECTED,
@@ -36,6 +37,7 @@ from lplab.compression.layer_info import LayerInfo
 from lplab.compression.layer_state import LayerState
 from lplab.compression.scalecom import largest_per_chunk
 from lplab.compression.wire import adacomp_wire
+from lplab.formats import gpu, words
 
 BIN_BY_KIND = {"convolution": 50}  # elements in a bin; 500 for all other layers
 MAX_BIN = 2**14 - 1
@@ -165,24 +167,53 @@ def adacomp_select(residual: Any, gradient: Any, settings: AdaComp, bin: int, ou
 
 
 def adacomp_select_arrays(residual: Any, gradient: Any, settings: AdaComp, bin: int, out: Any = None) -> Selection:
-    """:func:`adacomp_select` by operations on whole arrays or tensors."""
-    xp, numel = arrays.of(gradient), len(gradient)
+    """:func:`adacomp_select` by operations on whole arrays or tensors; on a GPU a kernel does those on bins."""
+    xp, extra = arrays.of(gradient), single(settings.scale_factor - 1)
     total = xp.empty_like(gradient) if out is None else out
-    total[:] = residual + gradient
-    boosted = total + gradient * single(settings.scale_factor - 1)
-    maxima = xp.bin_maxima(total, bin)
+    words = _words_for(xp, settings.sign_of == "G", settings.zero_bins == "all")
+    found = _select_on_gpu(residual, gradient, settings, extra, bin, total)
+    maxima, sent = found or _select_in_bins(xp, words, residual, gradient, extra, bin, settings.always_one, total)
     scale = mean_maximum(maxima, settings.scale_over)
-    limit = xp.repeat(maxima, bin)[:numel]
-    signs = total if settings.sign_of == "G" else boosted
-    sent = (abs(boosted) >= limit) & xp.where(limit > 0, signs != 0, settings.zero_bins == "all")
-    # The first largest element of each bin that sends nothing and is not all zero.
-    if settings.always_one:
-        silent = (xp.bincount(xp.nonzero(sent) // bin, len(maxima)) == 0) & (maxima > 0)
-        sent[largest_per_chunk(total, bin)[silent]] = True
     indices = xp.nonzero(sent)
-    negative = signs[indices] < 0
+    signs = total[indices]
+    if settings.sign_of == "H":
+        signs = words["boosted"](signs, gradient[indices], extra)
+    negative = signs < 0
     total[indices] -= xp.where(negative, -scale, scale)
     return Selection(scale, indices, negative, total)
+
+
+def _select_in_bins(
+    xp: Any, words: Any, residual: Any, gradient: Any, extra: float, bin: int, always_one: bool, total: Any
+) -> tuple[Any, Any]:
+    """Write the sums G to ``total``; the largest |G| of each bin, and which elements are sent."""
+    total[:] = residual + gradient
+    maxima = xp.bin_maxima(total, bin)
+    sent = words["is_sent"](total, words["boosted"](total, gradient, extra), xp.repeat(maxima, bin)[: len(gradient)])
+    # The first largest element of each bin that sends nothing and is not all zero.
+    if always_one:
+        silent = (xp.bincount(xp.nonzero(sent) // bin, len(maxima)) == 0) & (maxima > 0)
+        sent[largest_per_chunk(total, bin)[silent]] = True
+    return maxima, sent
+
+
+def _select_on_gpu(
+    residual: Any, gradient: Any, settings: AdaComp, extra: float, bin: int, total: Any
+) -> tuple[Any, Any] | None:
+    """:func:`_select_in_bins` by a kernel, which reads and writes memory once; None where no kernel serves."""
+    if isinstance(gradient, np.ndarray) or not gpu.serves(gradient.device):
+        return None
+    from lplab.compression import gpu_selection
+
+    flags = settings.sign_of == "G", settings.zero_bins == "all", settings.always_one
+    return gpu_selection.select(residual, gradient, extra, bin, flags, total)
+
+
+@cache
+def _words_for(xp: Any, sign_of_g: bool, zeros: bool) -> dict[str, Any]:
+    """The functions of :mod:`lplab.compression.adacomp_words` for arrays or tensors."""
+    names = {"where": xp.where, "abs": abs, "SIGN_OF_G": sign_of_g, "ZEROS": zeros}
+    return words.bound(names, functions={name: getattr(adacomp_words, name) for name in adacomp_words.WORDS})
 
 
 def adacomp_select_compiled(

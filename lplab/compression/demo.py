@@ -110,6 +110,10 @@ class DeMo(Compressor):
         grid = self._grid(shape)
         return (Transfer("all_gather", grid.position_bytes + grid.sent * bytes_per_value(self.wire)),)
 
+    def position_bytes(self, shape: Sequence[int]) -> int:
+        """The bytes of a message about a layer that say which elements it is about."""
+        return self._grid(shape).position_bytes
+
     def _grid(self, shape: Sequence[int]) -> ChunkGrid:
         return ChunkGrid.of(shape, side_of(self.chunk), self.k)
 

@@ -120,6 +120,10 @@ class SparseLoCo(Compressor):
         grid = self._grid(shape)
         return (Transfer("all_gather", 4 * 2**self.bits + grid.position_bytes + -(-grid.sent * self.bits // 8)),)
 
+    def position_bytes(self, shape: Sequence[int]) -> int:
+        """The bytes of a message about a layer that say which elements it is about."""
+        return self._grid(shape).position_bytes
+
     def _grid(self, shape: Sequence[int]) -> ChunkGrid:
         return ChunkGrid.of(shape, side_of(self.chunk), self.k)
 

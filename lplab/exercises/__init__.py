@@ -1,9 +1,9 @@
 """Exercises: an exercise is data, its check says what is wrong and why, a class is graded with one command.
 
-In a notebook: ``check``, ``hint``, ``solution``, ``predict``, ``after_guess``, ``progress_of``, ``own_recipe``. A
-folder of submissions is graded by the command ``lplab grade``; its work is done by ``grading/grading.py``. To read the
-code, begin with ``model/exercise.py`` (what an exercise is), then ``lab01/round_e4m3.py`` (one), then
-``checks/judge.py`` (the four stages of a check).
+In a notebook: ``check``, ``hint``, ``solution``, ``predict``, ``after_guess``, ``progress_of``, ``own_recipe``,
+``own_meetings``. A folder of submissions is graded by the command ``lplab grade``; its work is done by
+``grading/grading.py``. To read the code, begin with ``model/exercise.py`` (what an exercise is), then
+``lab01/round_e4m3.py`` (one), then ``checks/judge.py`` (the four stages of a check).
 
 >>> from lplab import exercises
 >>> exercises.get("01.2").title
@@ -15,7 +15,7 @@ from lplab.exercises.checks.verdict import Counterexample, Verdict, set_view
 from lplab.exercises.model.exercise import Example, Exercise, Finding, Property, Variant
 from lplab.exercises.model.exercise_catalogue import get, names, of_lab
 from lplab.exercises.model.questions import Question
-from lplab.exercises.notebook import after_guess, check, hint, own_recipe, predict, solution
+from lplab.exercises.notebook import after_guess, check, hint, own_meetings, own_recipe, predict, solution
 from lplab.exercises.progress import progress_of
 from lplab.exercises.student_figures import draw_rounding
 
@@ -45,6 +45,7 @@ __all__ = [
     "judge",
     "names",
     "of_lab",
+    "own_meetings",
     "own_recipe",
     "predict",
     "progress_of",

@@ -38,14 +38,14 @@ def check(exercise_id: str, function: Callable[..., Any]) -> Verdict:
             no processes it runs in this one, and a line says so.
 
     Raises:
-        ValueError: there is no such exercise, or it is the recipe of the capstone.
+        ValueError: there is no such exercise, or its answer is the recipe of a capstone.
 
     >>> check("00.1", lambda low, high: low)  # doctest: +ELLIPSIS
     Exercise 00.1: ...
     """
     exercise = exercise_catalogue.get(exercise_id)
-    if exercise_id == exercise_catalogue.CAPSTONE:
-        raise ValueError(f"exercise {exercise_id} is a recipe: own_recipe(mine) scores it")
+    if exercise_id in exercise_catalogue.CAPSTONES:
+        raise ValueError(f"exercise {exercise_id} is a recipe: {exercise.name}(mine) scores it")
     if not callable(function):
         call = f'check("{exercise_id}", {exercise.name})'
         return feedback.unreadable(
@@ -131,14 +131,35 @@ def own_recipe(data: Any) -> Any:
     >>> own_recipe({"weight": "nvpf4"})  # doctest: +ELLIPSIS
     Not a recipe yet: weight: format: unknown format 'nvpf4'; closest: nvfp4, ...
     """
-    from lplab.exercises.capstone.live_score import CapstoneRun  # widgets are shown in a notebook only
-    from lplab.exercises.capstone.scoring import checked_recipe
+    return _scored(data, "14.4")
 
+
+def own_meetings(data: Any) -> Any:
+    """Score a way to meet of one's own: a button, loss against bytes of published ones, and a dot for one's own.
+
+    Args:
+        data: the recipe as a dictionary: see :mod:`lplab.exercises.capstone.meeting_recipe`.
+
+    Returns:
+        The button with its figure, behind the veil of question 16.a; where the data are no recipe, one line that says
+        why. The last one scored is handed in.
+
+    >>> own_meetings({"evry": 30})  # doctest: +ELLIPSIS
+    Not a recipe yet: the recipe: unknown key 'evry'; closest: every...
+    """
+    return _scored(data, "16.5")
+
+
+def _scored(data: Any, exercise_id: str) -> Any:
+    """The button that scores a recipe of a capstone behind its veil, or a line that says why there is none."""
+    from lplab.exercises.capstone.live_score import CapstoneRun  # widgets are shown in a notebook only
+
+    capstone = exercise_catalogue.capstone(exercise_id)
     try:
-        checked_recipe(data)
+        capstone.checked(data)
     except ValueError as problem:
         return Text(f"Not a recipe yet: {problem}.")
-    return after_guess("14.a", CapstoneRun(data))
+    return after_guess(capstone.veil, CapstoneRun(data, capstone=capstone))
 
 
 def predict(question_id: str) -> Any:

@@ -53,16 +53,16 @@ def adacomp_bins(
     '1 of these 2 elements is sent'
     """
     r, g, m = (np.asarray(x, np.float64) for x in (residual, gradient, limit))
-    there, own = np.asarray(sent, bool), np.asarray(residual if yours is None else yours, np.float64)
-    if r.ndim != 1 or not r.size or any(x.shape != r.shape for x in (g, m, there, own)):
+    is_sent, own = np.asarray(sent, bool), np.asarray(residual if yours is None else yours, np.float64)
+    if r.ndim != 1 or not r.size or any(x.shape != r.shape for x in (g, m, is_sent, own)):
         raise ValueError("residual, gradient, sent, limit and yours must be of one length, at least one element")
     unit = scale or 1.0
     total, boosted = (r + g) / unit, (r + factor * g) / unit
-    symbols = np.where(there, np.sign(total), 0.0)
+    symbols = np.where(is_sent, np.sign(total), 0.0)
     own = symbols if yours is None else own
     text = title or _text(symbols, own, yours is not None)
     high = max(tallest(r, g, m, scale, factor), top or 0.0)
-    data = [*_stems(total, boosted, there), _threshold(m / unit, bin), _scale(r.size)]
+    data = [*_stems(total, boosted, is_sent), _threshold(m / unit, bin), _scale(r.size)]
     data += [_symbols(boosted, symbols, first), _crosses(boosted, own, symbols, first)]
     stays, goes, way, most, one, sent_ones, crosses = data
     entries = [entry(sent_ones, "sent as +S, −S", "▲▼"), entry(goes, sign="┃"), entry(stays, sign="┃")]

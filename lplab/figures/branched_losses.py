@@ -100,8 +100,8 @@ def _smooth(gap: np.ndarray, whole: int) -> np.ndarray:
 
 def _around(gaps: Mapping[str, np.ndarray]) -> tuple[float, float]:
     """Ends of an axis that has room for all lines and for zero."""
-    found = np.concatenate([gap[np.isfinite(gap)] for gap in gaps.values()])
-    low, high = min(found.min(initial=0.0), 0.0), max(found.max(initial=0.0), 0.0)
+    finite = np.concatenate([gap[np.isfinite(gap)] for gap in gaps.values()])
+    low, high = min(finite.min(initial=0.0), 0.0), max(finite.max(initial=0.0), 0.0)
     room = 0.08 * (high - low or 1.0)
     return low - room, high + room
 
@@ -111,9 +111,9 @@ def _words(gap: np.ndarray) -> str:
     if not gap.size:
         return "has no step yet"
     ends = gap[:, gap.shape[1] // 2 :].mean(axis=1)
-    there = np.isfinite(ends)
-    lost = f", {(~there).sum()} diverged" if not there.all() else ""
-    if not there.any():
+    is_finite = np.isfinite(ends)
+    lost = f", {(~is_finite).sum()} diverged" if not is_finite.all() else ""
+    if not is_finite.any():
         return f"diverged on all {len(ends)} seeds"
-    difference = f"{ends[there].mean():+.3f}".replace("-", "−")
+    difference = f"{ends[is_finite].mean():+.3f}".replace("-", "−")
     return f"{difference} bits against {REFERENCE}, on {(ends > 0).sum()} of {len(ends)} seeds above it{lost}"

@@ -55,12 +55,12 @@ def carbon_by_place(
     every = np.concatenate([*kilograms.values(), np.array([published[1]] if published else [])])
     low, high = limits or (0.7 * float(every.min()), 1.5 * float(every.max()))
     text = title or _text(kwh, places)
-    each = ", ".join(f"{p.label} {mass(k)}" for p, k in zip(places, kilograms[chosen], strict=True))
+    told = ", ".join(f"{p.label} {mass(k)}" for p, k in zip(places, kilograms[chosen], strict=True))
     more = f" Published: {mass(published[1])} ({published[2]})." if published else ""
     marks = _traces(kilograms, chosen, places, published)
     return style.apply_style(
         style.figure(marks, _axes(places, here, low, high)),
-        alt=f"Modelled CO2e at {chosen}: {each}.{more} {text}.",
+        alt=f"Modelled CO2e at {chosen}: {told}.{more} {text}.",
         title=text,
         subtitle=legend(
             entry(marks[0], f"modelled, {chosen}"),
@@ -131,8 +131,8 @@ def _marks(
 
 def _published(published: tuple[str, float, str] | None, places: Sequence[Region], y: np.ndarray) -> dict[str, Any]:
     names = [place.name for place in places]
-    there = published is not None and published[0] in names
-    kilograms = published[1] if published and there else 1.0
-    at = y[[names.index(published[0])]] if published and there else y[:1]
+    is_shown = published is not None and published[0] in names
+    kilograms = published[1] if published and is_shown else 1.0
+    at = y[[names.index(published[0])]] if published and is_shown else y[:1]
     look, hover = traces.provenance("published", 13), f"published  {mass(kilograms)}"
-    return traces.points("published", np.log10([kilograms]), at, look, hover, visible=bool(there))
+    return traces.points("published", np.log10([kilograms]), at, look, hover, visible=bool(is_shown))

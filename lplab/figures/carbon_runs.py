@@ -48,10 +48,10 @@ def published_runs(runs: Sequence[TrainingRun], *, title: str = "", height: int 
         "xaxis": {**axis, "type": "log", "tickvals": 10.0 ** axis["tickvals"]},
         "yaxis": {"type": "category", "range": [-0.6, len(rows) - 0.4]},
     }
-    each = "; ".join(f"{run.label} {mass(o)}, published {run.published}" for run, o in zip(rows, ours, strict=True))
+    told = "; ".join(f"{run.label} {mass(o)}, published {run.published}" for run, o in zip(rows, ours, strict=True))
     return style.apply_style(
         style.figure(data, layout),
-        alt=f"CO2e of trainings, ours and published. {each}. {text}.",
+        alt=f"CO2e of trainings, ours and published. {told}. {text}.",
         title=text,
         subtitle=legend(entry(data[0], "our formula"), entry(data[1])),
         height=height or 110 + 26 * len(rows),
@@ -85,7 +85,7 @@ def corrections(
     rows = axes.row_axis(name for name, _ in steps)
     y, names = rows["tickvals"], np.array([[name, mass(value)] for name, value in steps])
     layout = {"bargap": 0.3, "xaxis": axes.axis(0, end, "CO<sub>2</sub>e (t)", nticks=7), "yaxis": rows}
-    each = ", ".join(f"{name} {mass(value)}" for name, value in steps)
+    told = ", ".join(f"{name} {mass(value)}" for name, value in steps)
     look = {"color": style.BLUE, "line": {"width": 0}}
     hover = "%{customdata[0]}<br>{name}  %{customdata[1]}"
     tonnes, theirs = values / KILOGRAMS, np.asarray(published, np.float64) / KILOGRAMS
@@ -96,7 +96,7 @@ def corrections(
     ]
     return style.apply_style(
         style.figure(data, layout),
-        alt=f"CO2e with one assumption after the other put right: {each}. {text}.",
+        alt=f"CO2e with one assumption after the other put right: {told}. {text}.",
         title=text,
         subtitle=legend(*map(entry, data[:2])),
         height=height or 130 + 40 * len(values),

@@ -75,8 +75,8 @@ def bits_error(
     data.append(_here(*at, low))
     here = list(bits).index(at[0])
     now = {rule.name: float(rule.errors[here]) for rule in rules}
-    known = {name: e for name, e in now.items() if not math.isnan(e)}
-    text = title or f"{at[0]} bits: {_first_and_least(known)}"
+    measured = {name: e for name, e in now.items() if not math.isnan(e)}
+    text = title or f"{at[0]} bits: {_first_and_least(measured)}"
     layout = {
         "xaxis": axes.axis(x[0] - 0.3, x[-1] + 0.3, "bits", dtick=1, tick0=int(x[0])),
         "yaxis": error_axis(*limits),
@@ -84,10 +84,10 @@ def bits_error(
     }
     # By the symbols, which mark the rules on other panels, too.
     entries = [entry(trace) for trace in data[: len(rules)]]
-    each = "; ".join(f"{r.name} " + ", ".join(share(float(e)) for e in r.errors) for r in rules)
+    told = "; ".join(f"{r.name} " + ", ".join(share(float(e)) for e in r.errors) for r in rules)
     return style.apply_style(
         style.figure(data, layout),
-        alt=f"Squared error at {', '.join(map(str, bits))} bits: {each}.",
+        alt=f"Squared error at {', '.join(map(str, bits))} bits: {told}.",
         title=text,
         subtitle=legend(*entries, per_line=3),
         height=height,

@@ -47,8 +47,8 @@ def clip_steps(
         raise ValueError(f"at most {len(STYLES)} curves can share a figure, got {len(curves)}")
     now = {name: number_text.number(values[-1], digits=3) for name, values in curves.items() if len(values)}
     done = max((len(values) - 1 for values in curves.values()), default=0)
-    each = ", ".join(f"{name} α = {value}" for name, value in now.items())
-    text = title or (f"After {done} of {steps} steps: {each}" if now else "Not started yet")
+    told = ", ".join(f"{name} α = {value}" for name, value in now.items())
+    text = title or (f"After {done} of {steps} steps: {told}" if now else "Not started yet")
     top = 1.12 * max(largest, *(max(values, default=0.0) for values in curves.values()), best)
     lines = [_line(name, values, *look) for (name, values), look in zip(curves.items(), STYLES, strict=False)]
     layout = {

@@ -146,7 +146,7 @@ def clip_error(
         layout["yaxis"] = axes.axis(0, top, "error (share of the power)", tickformat=".3~%", nticks=6)
         marks = np.where(marks <= top, marks, np.nan)
     total, rounding, clipping = lines
-    each = ", ".join(
+    told = ", ".join(
         f"{r.name} α = {number_text.number(r.clip, digits=3)}, {share(float(e))}"
         for r, e in zip(rules, marks, strict=True)
     )
@@ -154,7 +154,7 @@ def clip_error(
         style.figure([*lines, _rule_marks(rules, clips, marks if linear else np.maximum(marks, low))], layout),
         alt=f"Squared error against the clip, as a share of the tensor's power: {share(here)} at "
         f"{number_text.number(clip, digits=3)}, least {share(least)} at {number_text.number(best, digits=3)}"
-        f"{'; ' + each if each else ''}.",
+        f"{'; ' + told if told else ''}.",
         title=text,
         subtitle=legend(entry(total, "both"), entry(rounding), entry(clipping)) + _marks_legend(rules, linear),
         height=height,
@@ -182,9 +182,9 @@ def error_range(x: Magnitudes, levels: int) -> tuple[float, float]:
 
 
 def _bars(name: str, x: np.ndarray, y: np.ndarray, outcome: str, end: float) -> dict[str, Any]:
-    there = y > 0
+    is_shown = y > 0
     hover = "{name}<br>about %{x:.3g}<br>share %{y:.3g} %"
-    return traces.bars(name, x[there], y[there], style.OUTCOME_STYLES[outcome], hover, width=0.96 * end / BARS)
+    return traces.bars(name, x[is_shown], y[is_shown], style.OUTCOME_STYLES[outcome], hover, width=0.96 * end / BARS)
 
 
 def _levels(level: np.ndarray, shares: np.ndarray, top: float, end: float) -> dict[str, Any]:

@@ -83,12 +83,12 @@ def scaling(
     for i, curve in enumerate(curves):
         index = i % len(styles) if curve.style_index is None else curve.style_index
         lines.append(_line(curve, *styles[index]))
-    known = _published(published)
-    data = [*lines, _marked(curves[0], chosen), known, *(_names(curves, last) if families else ())]
+    star = _published(published)
+    data = [*lines, _marked(curves[0], chosen), star, *(_names(curves, last) if families else ())]
     entries = [entry(line, sign=SIGNS[line["line"]["dash"]]) for line in lines]
     if families:
         entries = [(styles[i][0], SIGNS[styles[i][1]], family) for i, family in enumerate(families)]
-    entries += [entry(known)] if published else []
+    entries += [entry(star)] if published else []
     return style.apply_style(
         style.figure(data, _layout(last, 0.34 if families else 0.02)),
         alt=_alt(curves, chosen, published),
@@ -185,6 +185,6 @@ def _title(curves: Sequence[ScalingCurve], chosen: int | None) -> str:
 
 def _alt(curves: Sequence[ScalingCurve], chosen: int | None, published: Sequence[tuple[str, float, float]]) -> str:
     at = float(chosen or max(curve.devices[-1] for curve in curves))
-    each = ", ".join(f"{curve.name} {_at(curve, at):.0%}" for curve in curves)
-    known = "".join(f" Published: {name}, {devices:,.0f} devices, {e:.0%}." for name, devices, e in published)
-    return f"Modelled efficiency against devices; on {at:,.0f} devices: {each}.{known}"
+    told = ", ".join(f"{curve.name} {_at(curve, at):.0%}" for curve in curves)
+    stars = "".join(f" Published: {name}, {devices:,.0f} devices, {e:.0%}." for name, devices, e in published)
+    return f"Modelled efficiency against devices; on {at:,.0f} devices: {told}.{stars}"

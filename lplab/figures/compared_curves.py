@@ -49,31 +49,31 @@ def compared_curves(
     >>> fig.layout.meta["title"]
     'Two: error (%), yours agrees at 1 of 2'
     """
-    values = {key: np.asarray(each, np.float64) for key, each in library.items()}
-    own = {key: np.asarray(each, np.float64) for key, each in (yours or {}).items()}
+    values = {key: np.asarray(y, np.float64) for key, y in library.items()}
+    own = {key: np.asarray(y, np.float64) for key, y in (yours or {}).items()}
     if not 1 <= len(values) <= len(style.SERIES) or (yours is not None and own.keys() != values.keys()):
         raise ValueError(
             f"one to {len(style.SERIES)} quantities are needed, the same in both, got {', '.join(values) or 'none'}"
         )
-    if any(each.shape != (len(places),) for each in (*values.values(), *own.values())):
+    if any(y.shape != (len(places),) for y in (*values.values(), *own.values())):
         raise ValueError(f"each quantity needs a number for each of the {len(places)} places")
     x, texts = np.arange(len(places), dtype=np.float64), np.array(places, dtype=str)
     low, high = _ends(np.concatenate(list(values.values())))
     curves = [
-        traces.curve(
-            key, x, each, traces.stroke(colour, 1.5, dash), traces.marker(symbol, 8, colour), _HOVER, text=texts
-        )
-        for (key, each), (colour, dash, symbol) in zip(values.items(), style.SERIES, strict=False)
+        traces.curve(key, x, y, traces.stroke(colour, 1.5, dash), traces.marker(symbol, 8, colour), _HOVER, text=texts)
+        for (key, y), (colour, dash, symbol) in zip(values.items(), style.SERIES, strict=False)
     ]
     every = np.concatenate([own.get(key, np.full(len(places), np.nan)) for key in values])
     same = np.isclose(every, np.concatenate(list(values.values())), rtol=tolerance, atol=0)
-    there = np.isfinite(every)
+    is_finite = np.isfinite(every)
     many_x, many_texts = np.tile(x, len(values)), np.tile(texts, len(values))
     ring, cross = traces.marker("circle-open", 14, style.PINK, 2), traces.marker("x", 10, style.PINK, 2)
-    drawn = every[there].clip(low, high)
-    beside = compare_to_library(many_x[there], drawn, same[there], ring, cross, _HOVER, text=many_texts[there])
+    drawn = every[is_finite].clip(low, high)
+    beside = compare_to_library(
+        many_x[is_finite], drawn, same[is_finite], ring, cross, _HOVER, text=many_texts[is_finite]
+    )
     text = f"{name}: {what}" + (f", {agreement(same)}" if own else "")
-    each = "; ".join(
+    told = "; ".join(
         f"{key} {', '.join(f'{p} {v:.3g}' for p, v in zip(places, y, strict=True))}" for key, y in values.items()
     )
     entries = [entry(curve) for curve in curves] + ([entry(beside[0], SAME), entry(beside[1])] if own else [])
@@ -87,7 +87,7 @@ def compared_curves(
     }
     return style.apply_style(
         style.figure([*curves, *beside], layout),
-        alt=f"{what[:1].upper()}{what[1:]}: {each}. {text}.",
+        alt=f"{what[:1].upper()}{what[1:]}: {told}. {text}.",
         title=text,
         subtitle=legend(*entries, per_line=3),
         height=height,

@@ -104,8 +104,8 @@ def _traces(
 def _line(name: str, x: Any, y: Any, look: dict[str, Any], hover: str = "", **more: Any) -> dict[str, Any]:
     """A line that is hidden where it has no place."""
     xs = np.array(x, np.float64)
-    there = bool(np.isfinite(xs).any())
-    return traces.line(name, xs, np.array(y, np.float64), look, hover, visible=there, **more)
+    is_visible = bool(np.isfinite(xs).any())
+    return traces.line(name, xs, np.array(y, np.float64), look, hover, visible=is_visible, **more)
 
 
 def _ticks(fmt: Any, values: np.ndarray, kind: str, colour: str, half: float) -> dict[str, Any]:

@@ -111,9 +111,9 @@ def _panel(
 
 def _around(rows: Mapping[str, np.ndarray], bounds: Mapping[str, float]) -> tuple[float, float]:
     """Ends of an axis that has room for all numbers and for zero."""
-    found = np.concatenate([*rows.values(), np.array([0.0, *bounds.values()])])
-    room = 0.1 * (float(np.ptp(found)) or 1.0)
-    return float(found.min()) - room, float(found.max()) + room
+    gaps = np.concatenate([*rows.values(), np.array([0.0, *bounds.values()])])
+    room = 0.1 * (float(np.ptp(gaps)) or 1.0)
+    return float(gaps.min()) - room, float(gaps.max()) + room
 
 
 def _signed(value: float) -> str:

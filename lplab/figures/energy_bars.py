@@ -110,10 +110,10 @@ def _stack(
         "shapes": [shapes.upright(compared, 1.6, "dash", xref="x")] if reference else [],
     }
     compared_with = [(style.GREY, "╎", against)] if reference else []
-    each = "; ".join(f"{name} {format_si(totals[name], 'J')}, {_text(rows[name])}" for name in rows)
+    told = "; ".join(f"{name} {format_si(totals[name], 'J')}, {_text(rows[name])}" for name in rows)
     return style.apply_style(
         style.figure([*bars, sums], layout),
-        alt=f"Stacked bars, {what}. {each}. {text}.",
+        alt=f"Stacked bars, {what}. {told}. {text}.",
         title=text,
         subtitle=legend(*map(entry, bars), *compared_with),
         height=height or 124 + 54 * len(rows),

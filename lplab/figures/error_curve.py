@@ -68,8 +68,8 @@ def error_curve(
 
 
 def _top(worst: list[float]) -> float:
-    known = [w for w in worst if math.isfinite(w)]
-    largest = max(known, default=20.0)
+    finite = [w for w in worst if math.isfinite(w)]
+    largest = max(finite, default=20.0)
     return min(t for t in _TOPS if t >= min(1.2 * largest, max(28.0, 1.05 * largest)) or t == _TOPS[0])
 
 
@@ -192,24 +192,24 @@ def _regions(curve: ErrorCurve, low: float, high: float, axis: str) -> list[dict
 
 
 def _title(curves: list[ErrorCurve]) -> str:
-    known = sorted((c for c in curves if math.isfinite(c.worst)), key=lambda c: c.worst)
+    finite = sorted((c for c in curves if math.isfinite(c.worst)), key=lambda c: c.worst)
     if len(curves) == 1:
         return (
             f"{curves[0].name}: {'mean ' * curves[0].is_mean}error up to {_percent(curves[0])}{_where(curves[0])}"
-            if known
+            if finite
             else f"{curves[0].name}: {'mean ' * curves[0].is_mean}relative error"
         )
-    if len(curves) == 2 and len(known) == 2:
+    if len(curves) == 2 and len(finite) == 2:
         return f"{_worst_word(curves[0]).capitalize()}: " + ", ".join(f"{c.name} {_percent(c)}" for c in curves)
     word = _worst_word(curves[0]).capitalize()
-    return f"{word} from {_percent(known[0])} to {_percent(known[-1])}" if known else "Relative error"
+    return f"{word} from {_percent(finite[0])} to {_percent(finite[-1])}" if finite else "Relative error"
 
 
 def _alt(curves: list[ErrorCurve], rounding: AnyRounding, low: float, high: float) -> str:
     ends = f"{number_text.power(low, plain=True)} to {number_text.power(high, plain=True)}"
-    each = "; ".join(f"{c.name}: {_worst_text(c, plain=True)}, {_limits_text(c)}" for c in curves)
+    told = "; ".join(f"{c.name}: {_worst_text(c, plain=True)}, {_limits_text(c)}" for c in curves)
     what = "Mean relative" if curves[0].is_mean else "Relative"
-    return f"{what} rounding error with {rounding_text(rounding)} for magnitudes from {ends}: {each}."
+    return f"{what} rounding error with {rounding_text(rounding)} for magnitudes from {ends}: {told}."
 
 
 def _limits_text(curve: ErrorCurve) -> str:

@@ -185,11 +185,11 @@ def _precision_title(formats: list[Any]) -> str:
 
 def _precision_alt(formats: list[Any]) -> str:
     spans = [element_of(f).dynamic_range_octaves for f in formats]
-    each = "; ".join(
+    told = "; ".join(
         f"{name_of(f)} reaches {_bits(f):.2g} bits of precision and spans {span:.0f} octaves"
         for f, span in zip(formats, spans, strict=True)
     )
-    return f"Bits of precision in each octave of magnitude, one row a format: {each}."
+    return f"Bits of precision in each octave of magnitude, one row a format: {told}."
 
 
 # -- with a tensor -----------------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def _tensor_title(formats: list[Any], data: list[MagnitudeData]) -> str:
 
 
 def _tensor_alt(formats: list[Any], data: list[MagnitudeData], rounding: AnyRounding) -> str:
-    each = "; ".join(
+    told = "; ".join(
         f"{name_of(f)}: SQNR {number_text.decibels(d.numbers.sqnr_db)}, {number_text.percent(d.numbers.flushed)} "
         "flushed to zero, "
         f"{number_text.percent(d.numbers.saturated)} saturated"
@@ -249,4 +249,4 @@ def _tensor_alt(formats: list[Any], data: list[MagnitudeData], rounding: AnyRoun
         else ""
     )
     how = f"one row a format, with rounding {rounding_text(rounding)}"
-    return f"Histograms of the magnitudes of {data[0].total:,} finite elements, {how}: {each}.{odd}"
+    return f"Histograms of the magnitudes of {data[0].total:,} finite elements, {how}: {told}.{odd}"

@@ -29,20 +29,20 @@ def gradient_gains(gains: Mapping[str, Mapping[str, float]], *, title: str = "",
     >>> gradient_gains({"LUQ": {"a.weight": 1.0, "b.weight": 0.99}}).layout.meta["title"]
     'Left in the first layer: 100 %'
     """
-    layers = [list(each) for each in gains.values()]
-    if not 0 < len(gains) <= len(_LOOKS) or not layers[0] or any(each != layers[0] for each in layers):
+    layers = [list(by_layer) for by_layer in gains.values()]
+    if not 0 < len(gains) <= len(_LOOKS) or not layers[0] or any(by_layer != layers[0] for by_layer in layers):
         raise ValueError(f"gains must be one to {len(_LOOKS)} ways to round with the same layers")
     names = np.array([name.removesuffix(".weight") for name in layers[0]], dtype=str)
     rows = np.arange(len(names), dtype=np.float64)
     data = []
-    for (label, each), (colour, _, symbol) in zip(gains.items(), _LOOKS, strict=False):
-        x, look = np.array(list(each.values())), traces.marker(symbol, 10, colour)
+    for (label, by_layer), (colour, _, symbol) in zip(gains.items(), _LOOKS, strict=False):
+        x, look = np.array(list(by_layer.values())), traces.marker(symbol, 10, colour)
         data.append(traces.points(label, x, rows, look, "%{text}<br>{name}<br>gain  %{x:.3f}", text=names))
-    firsts = {label: f"{100 * next(iter(each.values())):.0f} %" for label, each in gains.items()}
-    shares = [next(iter(each.values())) for each in gains.values()]
+    firsts = {label: f"{100 * next(iter(by_layer.values())):.0f} %" for label, by_layer in gains.items()}
+    shares = [next(iter(by_layer.values())) for by_layer in gains.values()]
     ends = dict.fromkeys(f"{100 * share:.0f} %" for share in (min(shares), max(shares)))  # whose is whose the key says
     text = title or f"Left in the first layer: {' to '.join(ends)}"
-    top = max(1.15, 1.05 * max(max(each.values()) for each in gains.values()))
+    top = max(1.15, 1.05 * max(max(by_layer.values()) for by_layer in gains.values()))
     layout = {
         "xaxis": axes.axis(0, top, "gain: length along the true gradient", tickformat=".0%"),
         "yaxis": {"range": [-0.6, len(names) - 0.4]} | axes.ticks(rows, names),

@@ -55,11 +55,11 @@ def gradient_grids(
     bars = _bars(shares, counts)
     data = [*bars, *_bands(rows), *_rows(rows, grid), *_table(effects, grid)]
     beyond = number_text.percent(effects[grid].saturated)  # like every number here; the bars count elements
-    each = "; ".join(f"{GRADIENT_GRIDS[name].label}: {_text(effect)}" for name, effect in effects.items())
+    told = "; ".join(f"{GRADIENT_GRIDS[name].label}: {_text(effect)}" for name, effect in effects.items())
     return style.apply_style(
         style.figure(data, _layout(shares, rows, grid)),
         alt=f"Histogram of {total:,} scaled gradients over the values of {len(rows)} grids of four bits, coloured by "
-        f"{GRADIENT_GRIDS[grid].label}; {beyond} lie beyond 64. {each}.",
+        f"{GRADIENT_GRIDS[grid].label}; {beyond} lie beyond 64. {told}.",
         title=text,
         subtitle=legend(entry(bars[0]), entry(bars[1]), entry(bars[2], f"{OUTCOMES[2]} ({beyond})")),
         height=height,
@@ -71,9 +71,9 @@ def gradient_grids(
 def _counts(x: np.ndarray, grid: str) -> tuple[np.ndarray, int]:
     """Elements by outcome and octave, int64 [3, n], and how many elements there are, zeros included."""
     low, high = OCTAVES
-    there = x[x != 0]
-    outcome = np.where(GRADIENT_GRIDS[grid].quantize(there) == 0, 0, np.where(np.abs(there) > RADIX4_MAX, 2, 1))
-    column = np.clip(np.frexp(there)[1] - 1, low, high - 1) - low
+    nonzero = x[x != 0]
+    outcome = np.where(GRADIENT_GRIDS[grid].quantize(nonzero) == 0, 0, np.where(np.abs(nonzero) > RADIX4_MAX, 2, 1))
+    column = np.clip(np.frexp(nonzero)[1] - 1, low, high - 1) - low
     return np.bincount(outcome * (high - low) + column, minlength=3 * (high - low)).reshape(3, high - low), len(x)
 
 
@@ -82,10 +82,10 @@ def _bars(shares: np.ndarray, counts: np.ndarray) -> list[dict[str, Any]]:
     ranges = np.array([f"{number_text.power(k)} … {number_text.power(k + 1)}" for k in octaves.tolist()], dtype=str)
     result = []
     for outcome, share, count, look in zip(OUTCOMES, shares, counts, _STYLES, strict=True):
-        there = count > 0  # empty bars would take the browser as long as others
+        is_shown = count > 0  # empty bars would take the browser as long as others
         hover = "%{hovertext}<br>{name}  %{y:.3g} %<br>elements  %{customdata:,}"
-        more = {"width": 0.96, "customdata": count[there], "hovertext": ranges[there]}
-        result.append(traces.bars(outcome, octaves[there] + 0.5, share[there], look, hover, **more))
+        more = {"width": 0.96, "customdata": count[is_shown], "hovertext": ranges[is_shown]}
+        result.append(traces.bars(outcome, octaves[is_shown] + 0.5, share[is_shown], look, hover, **more))
     return result
 
 

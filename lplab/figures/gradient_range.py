@@ -99,10 +99,10 @@ def _bars(shares: np.ndarray) -> list[dict[str, Any]]:
     ranges = np.array([f"{number_text.power(k)} … {number_text.power(k + 1)}" for k in octaves.tolist()], dtype=str)
     result = []
     for outcome, share, look in zip(OUTCOMES, shares, _STYLES, strict=True):
-        there = share > 0  # empty bars would take the browser as long as others
+        is_shown = share > 0  # empty bars would take the browser as long as others
         hover = "%{hovertext}<br>{name}  %{y:.3g} %"
-        x, y = octaves[there] + 0.5, share[there]
-        result.append(traces.bars(outcome, x, y, look, hover, width=0.96, hovertext=ranges[there]))
+        x, y = octaves[is_shown] + 0.5, share[is_shown]
+        result.append(traces.bars(outcome, x, y, look, hover, width=0.96, hovertext=ranges[is_shown]))
     return result
 
 

@@ -142,13 +142,13 @@ def _point(name: str, x: float, y: float, low: float, high: float) -> dict[str, 
 def _beyond(x: np.ndarray, curves: Mapping[str, np.ndarray], low: float, high: float) -> dict[str, Any]:
     """Triangles at the edge for what lies beyond it."""
     outside = {name: (y < low) | (y > high) for name, y in curves.items()}
-    count = [int(there.sum()) for there in outside.values()]
+    count = [int(is_outside.sum()) for is_outside in outside.values()]
     symbols = [np.where(y[outside[name]] > high, "triangle-up", "triangle-down") for name, y in curves.items()]
     values = np.concatenate([y[outside[name]] for name, y in curves.items()])
     colours = np.repeat([STYLES[name][0] for name in outside], count)
     return traces.points(
         "off the scale",
-        np.concatenate([x[there] for there in outside.values()]),
+        np.concatenate([x[is_outside] for is_outside in outside.values()]),
         np.clip(values, low, high),
         {"symbol": np.concatenate(symbols), "size": 9, "color": colours},
         "{name}<br>value  %{customdata:,.0f}",

@@ -90,10 +90,10 @@ def _scale(*values: float) -> float:
 
 
 def _view(guess: float, truth: float, log: bool, scale: float) -> tuple[float, float]:
-    known = [v / scale for v in (guess, truth) if math.isfinite(v)]
+    finite = [v / scale for v in (guess, truth) if math.isfinite(v)]
     if log:
-        known = [math.log2(v) for v in known]
-    low, high = (min(known), max(known)) if log else (min([*known, 0.0]), max([*known, 0.0]))
+        finite = [math.log2(v) for v in finite]
+    low, high = (min(finite), max(finite)) if log else (min([*finite, 0.0]), max([*finite, 0.0]))
     if low == high:
         low, high = -1.0, 1.0
     room = 0.08 * (high - low)
@@ -160,9 +160,9 @@ def _doubling(k: int) -> str:
 
 def _distance(places: dict[str, float], guess: float, truth: float) -> dict[str, Any]:
     """A thick line on the axis between the two."""
-    there = math.isfinite(guess) and math.isfinite(truth) and guess != truth
+    is_visible = math.isfinite(guess) and math.isfinite(truth) and guess != truth
     look = traces.stroke("rgba(127,127,127,.5)", 5)
-    return traces.line("distance", np.array(list(places.values())), np.full(2, 3.0), look, visible=there)
+    return traces.line("distance", np.array(list(places.values())), np.full(2, 3.0), look, visible=is_visible)
 
 
 def _stems(places: dict[str, float], lanes: dict[str, float]) -> dict[str, Any]:

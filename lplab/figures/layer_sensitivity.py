@@ -54,15 +54,15 @@ def layer_sensitivity(
             f"names, sensitivity and weight_errors must be of one length, got {len(names)}, {len(values)}, "
             f"{len(errors)}"
         )
-    known = np.isfinite(values)
+    is_measured = np.isfinite(values)
     text = title or _title(names, values, unit)
     kept = np.isin(np.arange(len(values)), np.array(wide, np.int64))
-    high = 1.15 * (top or max([*values[known], 1e-3]))
-    low = min(0.0, min([*values[known], 0.0]) * 1.15)
+    high = 1.15 * (top or max([*values[is_measured], 1e-3]))
+    low = min(0.0, min([*values[is_measured], 0.0]) * 1.15)
     x = np.arange(len(names), dtype=np.float64)
     data = [
-        _bars("at 2 bits", x, values, ~kept & known, names, style.OUTCOME_STYLES["rounded"], unit),
-        _bars("kept wide", x, values, kept & known, names, style.OUTCOME_STYLES["exact"], unit),
+        _bars("at 2 bits", x, values, ~kept & is_measured, names, style.OUTCOME_STYLES["rounded"], unit),
+        _bars("kept wide", x, values, kept & is_measured, names, style.OUTCOME_STYLES["exact"], unit),
         _dots(x, errors, names),
     ]
     layout = {
@@ -91,14 +91,14 @@ def layer_sensitivity(
 def _wrong_bars(wrong: Mapping[str, float]) -> dict[str, Any]:
     """A bar for each network that is measured, with its number above it."""
     values = np.array(list(wrong.values()), np.float64)
-    there = np.isfinite(values)
+    is_measured = np.isfinite(values)
     return {
         "type": "bar",
         "name": "wrong answers",
-        "x": np.arange(len(values), dtype=np.float64)[there],
-        "y": values[there],
+        "x": np.arange(len(values), dtype=np.float64)[is_measured],
+        "y": values[is_measured],
         "width": 0.6,
-        "text": np.array([f"{value:.1f} %" for value in values[there]], dtype=str),
+        "text": np.array([f"{value:.1f} %" for value in values[is_measured]], dtype=str),
         "textposition": "outside",
         "cliponaxis": False,
         "marker": style.OUTCOME_STYLES["rounded"],
@@ -110,18 +110,18 @@ def _wrong_bars(wrong: Mapping[str, float]) -> dict[str, Any]:
 
 def _wrong_axes(wrong: Mapping[str, float]) -> dict[str, Any]:
     """The axes of the second panel, below the first."""
-    known = [value for value in wrong.values() if np.isfinite(value)]
+    measured = [value for value in wrong.values() if np.isfinite(value)]
     ticks = axes.ticks(np.arange(len(wrong), dtype=np.float64), ["<br>".join(name.rsplit(" ", 1)) for name in wrong])
     return {
         "xaxis2": {"range": [-0.6, len(wrong) - 0.4], "anchor": "y3"} | ticks,
-        "yaxis3": axes.axis(0, 1.25 * max([*known, 8.0]), "wrong answers (%)", nticks=5)
+        "yaxis3": axes.axis(0, 1.25 * max([*measured, 8.0]), "wrong answers (%)", nticks=5)
         | {"domain": [0, 0.29], "anchor": "x2"},
     }
 
 
 def _wrong_text(wrong: Mapping[str, float]) -> str:
-    known = [f"{name} {value:.1f} %" for name, value in wrong.items() if np.isfinite(value)]
-    return f" Wrong answers: {', '.join(known)}." if known else ""
+    measured = [f"{name} {value:.1f} %" for name, value in wrong.items() if np.isfinite(value)]
+    return f" Wrong answers: {', '.join(measured)}." if measured else ""
 
 
 def _title(names: Sequence[str], sensitivity: np.ndarray, unit: str) -> str:
@@ -132,8 +132,8 @@ def _title(names: Sequence[str], sensitivity: np.ndarray, unit: str) -> str:
 
 
 def _each(names: Sequence[str], sensitivity: np.ndarray) -> str:
-    known = [(name, value) for name, value in zip(names, sensitivity, strict=True) if np.isfinite(value)]
-    return ", ".join(f"{name} {number_text.number(value, digits=2)}" for name, value in known) or "not measured yet"
+    pairs = [(name, value) for name, value in zip(names, sensitivity, strict=True) if np.isfinite(value)]
+    return ", ".join(f"{name} {number_text.number(value, digits=2)}" for name, value in pairs) or "not measured yet"
 
 
 def _ends(errors: np.ndarray) -> str:
@@ -156,7 +156,7 @@ def _bars(
     name: str,
     x: np.ndarray,
     y: np.ndarray,
-    there: np.ndarray,
+    is_drawn: np.ndarray,
     names: Sequence[str],
     trace_style: dict[str, Any],
     unit: str,
@@ -164,10 +164,10 @@ def _bars(
     return {
         "type": "bar",
         "name": name,
-        "x": x[there],
-        "y": y[there],
+        "x": x[is_drawn],
+        "y": y[is_drawn],
         "width": 0.6,
-        "text": np.array(names, dtype=str)[there],
+        "text": np.array(names, dtype=str)[is_drawn],
         "textposition": "none",
         "marker": trace_style,
         "hovertemplate": f"%{{text}}<br>harm  %{{y:.3g}} {unit}<extra>{name}</extra>",

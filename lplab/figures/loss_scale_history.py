@@ -59,7 +59,7 @@ def loss_scale_history(histories: Sequence[LossScaleHistory], *, steps: int, hei
         raise ValueError(f"one or two histories share a figure, got {len(histories)}")
     done = max(len(history.scales) for history in histories)
     text = f"Loss scale after {done} of {steps} steps" if done else "Not started yet"
-    each = "; ".join(_text(history) for history in histories)
+    told = "; ".join(_text(history) for history in histories)
     data = []
     for history, colour, dash in zip(histories, _COLOURS, _DASHES, strict=False):
         data += [_line(history, colour, dash), _crosses(history, colour)]
@@ -70,7 +70,7 @@ def loss_scale_history(histories: Sequence[LossScaleHistory], *, steps: int, hei
     entries = map(entry, data[::2], map(_text, histories))
     return style.apply_style(
         style.figure(data, layout),
-        alt=f"{text}: {each}." if done else "Loss scale of a training: not started yet.",
+        alt=f"{text}: {told}." if done else "Loss scale of a training: not started yet.",
         title=text,
         subtitle=legend(*entries) + f"<br>{legend((style.GREY, '✕', 'step left out'))}",
         height=height,

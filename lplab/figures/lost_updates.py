@@ -79,8 +79,8 @@ def _curve(x: np.ndarray, part: np.ndarray, name: str, colour: str, dash: str, s
 def _words(x: np.ndarray, lost: np.ndarray, saturated: np.ndarray, rule: str) -> tuple[str, str]:
     """Title and alt text."""
     title = f"{rule[:1].upper()}{rule[1:]}: what is lost"
-    each = ", ".join(
+    told = ", ".join(
         f"{number_text.percent(a)} and {number_text.percent(b)} at {int(bits)}"
         for bits, a, b in zip(x, lost, saturated, strict=True)
     )
-    return title, f"Updates lost and outputs saturated with rounding {rule}, medians, by fraction bits: {each}."
+    return title, f"Updates lost and outputs saturated with rounding {rule}, medians, by fraction bits: {told}."

@@ -85,10 +85,10 @@ def magnitude_data(
         result = quantized(tensor, fmt, rounding, seed)
         edges, numbers = window(fmt, rounding).scaled(result.scale), statistics_of(result, fmt, rounding)
     octave = np.frexp(result.x)[1].astype(np.int64) - 1  # exact, as log2 would not be
-    there = result.x != 0
-    low, high = octaves or _span(octave[there])
-    column = np.clip(octave[there], low, high - 1) - low
-    counts = np.bincount(result.outcome[there] * (high - low) + column, minlength=4 * (high - low)).reshape(
+    nonzero = result.x != 0
+    low, high = octaves or _span(octave[nonzero])
+    column = np.clip(octave[nonzero], low, high - 1) - low
+    counts = np.bincount(result.outcome[nonzero] * (high - low) + column, minlength=4 * (high - low)).reshape(
         4, high - low
     )
     return MagnitudeData(np.arange(low, high), counts, len(result.x), edges, numbers, result.nan, result.infinite)
@@ -161,17 +161,17 @@ def _bars(data: MagnitudeData) -> list[dict[str, Any]]:
     )
     result = []
     for outcome, share, count in zip(OUTCOMES, data.shares, data.counts, strict=True):
-        there = count > 0  # empty bars would take the browser as long as others
+        is_shown = count > 0  # empty bars would take the browser as long as others
         result.append(
             traces.bars(
                 outcome,  # constant: a legend with changing words costs more than all the rest
-                data.octaves[there] + 0.5,
-                share[there],
+                data.octaves[is_shown] + 0.5,
+                share[is_shown],
                 style.OUTCOME_STYLES[outcome],
                 f"%{{hovertext}}<br>{outcome:<9} %{{y:.3g}} %<br>elements  %{{customdata:,}}",
                 width=0.96,
-                customdata=count[there],
-                hovertext=ranges[there],
+                customdata=count[is_shown],
+                hovertext=ranges[is_shown],
                 visible=bool(data.numbers) or outcome == "rounded",
             )
         )

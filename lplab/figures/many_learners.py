@@ -182,8 +182,8 @@ def _shares(points: LearnerScaling, density: float) -> list[dict[str, Any]]:
 def _bytes(points: LearnerScaling) -> list[dict[str, Any]]:
     """Bytes that a learner sends, from two learners on: one alone sends nothing."""
     n = np.asarray(points.learners)
-    there = n > 1
-    x = np.log2(n[there].astype(np.float64))
+    several = n > 1
+    x = np.log2(n[several].astype(np.float64))
     rows = (
         ("own top-k", points.own_bytes, style.VERMILION, "circle"),
         ("ScaleCom", points.leader_bytes, style.BLUE, "square"),
@@ -191,8 +191,8 @@ def _bytes(points: LearnerScaling) -> list[dict[str, Any]]:
     )
     result = []
     for name, values, colour, symbol in rows:
-        y = np.asarray(values, np.float64)[there]
-        trace = curve(name, x, y, n[there], colour, symbol, "")
+        y = np.asarray(values, np.float64)[several]
+        trace = curve(name, x, y, n[several], colour, symbol, "")
         hover = f"{name}<br>learners  %{{customdata}}<br>sends     %{{y:,.0f}} B a step<extra></extra>"
         result.append(trace | {"xaxis": "x2", "yaxis": "y2", "hovertemplate": hover})
     return result

@@ -91,62 +91,90 @@ def _checked(name: str, curve: Curve) -> tuple[np.ndarray, np.ndarray]:
 
 def byte_loss_plane(
     points: Mapping[str, tuple[float, float]],
-    chosen: tuple[float, float],
+    chosen: tuple[float, float] | None,
     levels: Mapping[str, float],
     *,
     name: str = "this setting",
     what: str = "sent by a learner, a step on average",
+    per: str = " a step",
+    budget: float | None = None,
     title: str = "",
     height: int = 340,
 ) -> go.Figure:
     """Loss against bytes on a logarithmic axis: a dot for each way to train, the chosen one in a ring of its own.
 
+    A chosen loss far above all others stands at the end of the axis, with its number.
+
     Args:
-        points: bytes and loss of named ways; bytes above 0.
-        chosen: bytes and loss of the chosen one.
+        points: bytes and loss of named ways, at least one; bytes above 0.
+        chosen: bytes and loss of the chosen one. Where its loss is NaN, not known yet, the bytes are an upright line;
+            None: there is none yet.
         levels: losses to compare with that send nothing, or whose bytes do not matter: dotted lines.
         name: of the chosen one.
         what: the bytes are, for the axis.
+        per: what bytes in the title are counted for.
+        budget: bytes that the chosen one may send at most: a dashed line.
         title: the point that it makes; by default bytes and loss of the chosen one.
         height: in pixels.
 
     Raises:
-        ValueError: bytes that are not above 0, or a loss that is not finite.
+        ValueError: bytes that are not above 0, or a loss of a named way that is not finite.
 
     >>> fig = byte_loss_plane({"DiLoCo": (4e3, 2.3)}, (30.0, 2.4), {"alone": 2.5})
     >>> fig.layout.meta["title"]
     'This setting: 30 B a step, 2.400 bits a character'
     """
-    both = np.array([*points.values(), chosen], np.float64)
-    if not (np.isfinite(both).all() and (both[:, 0] > 0).all()):
+    others = np.array([*points.values()], np.float64).reshape(-1, 2)
+    mine = np.array([chosen] if chosen else [], np.float64).reshape(-1, 2)
+    both = np.concatenate([others, mine])
+    is_known = np.isfinite(both).all(axis=1)
+    if not (is_known[: len(others)].all() and np.isfinite(both[:, 0]).all() and (both[:, 0] > 0).all()):
         raise ValueError(f"bytes above 0 and finite losses are needed, got {dict(points)} and {chosen}")
-    x, y = both[:-1].T
+    (x, y), dot = others.T, mine[is_known[len(others) :]]
+    losses = np.array([*y, *levels.values()])
+    spread = float(np.ptp(losses)) or 0.1
+    height_of_dot = np.minimum(dot[:, 1], losses.max() + spread / 4)  # what diverges stands at the end of the axis
     dots = traces.points(
         "other ways to train",
         x,
         y,
         traces.marker("circle", 10, style.BLUE),
         "%{text}<br>%{y:.3f} bits",
-        text=np.array([f"{each}, {bytes_word(sent)} a step" for each, (sent, _) in points.items()], dtype=str),
+        text=np.array([f"{each}, {bytes_word(sent)}{per}" for each, (sent, _) in points.items()], dtype=str),
     )
     here = traces.points(
         name,
-        both[-1:, 0],
-        both[-1:, 1],
+        dot[:, 0],
+        height_of_dot,
         traces.marker("diamond-open", 18, style.VERMILION, edge=3),
-        "{name}<br>%{y:.3f} bits",
+        "{name}<br>%{text}",
+        text=np.array([f"{loss:.3f} bits" for loss in dot[:, 1]], dtype=str),
     )
-    low, high = np.log10(both[:, 0].min()) - ROOM, np.log10(both[:, 0].max()) + ROOM
-    # At the left of its dot a name has room, but for dots at the left end, and those with a dot of their height there.
+    numbers = [
+        f"     {loss:.3f} ↑" if loss > shown else "" for loss, shown in zip(dot[:, 1], height_of_dot, strict=True)
+    ]
+    above = traces.words("above the axis", dot[:, 0], height_of_dot, numbers, "middle right")
+    limits = np.array([] if budget is None else [budget])
+    ends = np.log10(np.concatenate([both[:, 0], limits]))
+    low, high = ends.min() - ROOM, ends.max() + ROOM
+    # At the left of its dot a name has room, but for dots at the left end, and those with a dot of their height there;
+    # where that dot is further away, the name stands higher or lower, as on a phone it would lie on the other's name.
     log, tall = np.log10(x), np.ptp(y) or 1.0
-    before = (log[:, None] - log > 0) & (log[:, None] - log < 1) & (abs(y[:, None] - y) < tall / 10)
-    places = np.where((log > low + (high - low) / 4) & ~before.any(axis=1), "middle left", "middle right")
-    names = traces.words("names", x, y, [f"    {each}    " for each in points], places)
-    ends = np.array([*both[:, 1], *levels.values()])
-    spread = float(np.ptp(ends)) or 0.1
+    right, apart = log[:, None] - log, abs(y[:, None] - y) / tall
+    level = (right > 0) & (apart < 1 / 8)
+    before = ((right > 0) & (right < 1) & (apart < 1 / 10)).any(axis=1)
+    beside = np.where((log > low + (high - low) / 4) & ~before, "middle left", "middle right")
+    is_lower = (level & (y[:, None] < y)).any(axis=1)
+    away = np.where(is_lower, "bottom left", "top left")
+    places = np.where((beside == "middle left") & level.any(axis=1), away, beside)
+    texts = [f"    {way}" if "right" in place else f"{way}    " for way, place in zip(points, places, strict=True)]
+    names = traces.words("names", x, y, texts, places)
+    ends = np.array([*losses, *height_of_dot])
     layout = {
         "xaxis": axes.axis(low, high, what, type="log") | _byte_ticks(low, high),
         "yaxis": axes.axis(ends.min() - 0.12 * spread, ends.max() + 0.12 * spread, "loss (bits a character)"),
+        "shapes": [shapes.upright(limit, dash="dash") for limit in limits.tolist()]
+        + [shapes.upright(sent, line=traces.stroke(style.VERMILION, 1.5, "dot")) for sent, _ in both[~is_known]],
     }
     heights = np.array([*levels.values()], np.float64)
     ruled = traces.line(
@@ -161,15 +189,25 @@ def byte_loss_plane(
     )
     told = "; ".join(f"{each} {bytes_word(sent)}, {loss:.3f}" for each, (sent, loss) in points.items())
     lines = ", ".join(f"{each} {loss:.3f}" for each, loss in levels.items())
-    sent, loss = chosen
+    own = f"{name}: {_own(chosen, per)}"
+    limit = f" The budget is {bytes_word(budget)}." if budget else ""
     return style.apply_style(
-        style.figure([ruled, dots, here, names, marked], layout),
-        alt=f"Bytes {what}, and loss in bits a character. {name}: {bytes_word(sent)}, {loss:.3f}. {told}. {lines}.",
-        title=title or f"{name[:1].upper()}{name[1:]}: {bytes_word(sent)} a step, {loss:.3f} bits a character",
+        style.figure([ruled, dots, here, names, marked, above], layout),
+        alt=f"Bytes {what}, and loss in bits a character. {own}. {told}. {lines}.{limit}",
+        title=title or f"{own[:1].upper()}{own[1:]}",
         subtitle=legend(entry(here), entry(dots)),
         height=height,
         t=66,
     )
+
+
+def _own(chosen: tuple[float, float] | None, per: str) -> str:
+    """What is known of the chosen way, in words."""
+    if chosen is None:
+        return "not measured yet"
+    sent, loss = chosen
+    told = f"{loss:.3f} bits a character" if np.isfinite(loss) else "the loss is not known"
+    return f"{bytes_word(sent)}{per}, {told}"
 
 
 def _byte_ticks(low: float, high: float) -> dict[str, Any]:

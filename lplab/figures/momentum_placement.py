@@ -57,12 +57,12 @@ def momentum_placement(
         "xaxis": axes.axis(0, 1.08 * max(x.max(), base.max()), "test loss (bits)"),
         "yaxis": axes.row_axis(rows),
     }
-    each = "; ".join(f"{name} {value:.2f}" for name, value in medians.items())
+    told = "; ".join(f"{name} {value:.2f}" for name, value in medians.items())
     point = f"Momentum {momentum:g} {best}: {medians[best]:.2f} bits"
     point += f", {worst}: {medians[worst]:.2f} bits" if worst != best else ""
     return style.apply_style(
         style.figure([line, dots, middle], layout),
-        alt=f"Test loss in bits with momentum {momentum:g}, medians of the seeds: {each}; without compression "
+        alt=f"Test loss in bits with momentum {momentum:g}, medians of the seeds: {told}; without compression "
         f"{without:.2f}.",
         title=title or f"{point}; without compression {without:.2f}",
         subtitle=legend(entry(dots), entry(middle), entry(line)),

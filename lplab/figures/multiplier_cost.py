@@ -50,12 +50,12 @@ def multiplier_cost(
         _points("with its sum", x, both, style.BLUE, "dash", "square", [_SHORT.get(n, "1-6-9") for n in FORMATS]),
         _published(quantity, factor),
     ]
-    each = ", ".join(
+    told = ", ".join(
         f"{n} {a:.3g} alone and {b:.3g} with its sum" for n, a, b in zip(FORMATS, alone, both, strict=True)
     )
     return style.apply_style(
         style.figure(data, _layout(label, min(law.min(), alone.min()), both.max())),
-        alt=f"{label}, of a multiplication: {each}. {text}.",
+        alt=f"{label}, of a multiplication: {told}. {text}.",
         title=text,
         subtitle=legend(
             entry(data[0]),

@@ -75,8 +75,8 @@ def _common(ends: list[float]) -> float:
 def _around(formats: list[Any], x: float) -> tuple[float, float]:
     """A few steps on both sides of x, in the coarsest format."""
     steps = [float(above[0] - below[0]) for below, above in (neighbours(f, np.array([x])) for f in formats)]
-    known = [s for s in steps if math.isfinite(s) and s > 0]
-    reach = 3 * max(known, default=max(abs(x), 1.0) / 2)
+    finite = [s for s in steps if math.isfinite(s) and s > 0]
+    reach = 3 * max(finite, default=max(abs(x), 1.0) / 2)
     return x - reach, x + reach
 
 
@@ -178,10 +178,10 @@ def _title(rows: list[Row], scale: str, around: float | None) -> str:
     """What there is to see: where a number goes, how far the formats reach, or where their numbers crowd."""
     first = element_of(rows[0].format)
     if around is not None:
-        known = len(rows) == 1 and math.isfinite(rows[0].nearest)
+        has_target = len(rows) == 1 and math.isfinite(rows[0].nearest)
         return (
             f"{number_text.number(around)} becomes {number_text.number(rows[0].nearest, digits=6)}"
-            if known
+            if has_target
             else f"Where {number_text.number(around)} goes"
         )
     if scale == "log" or first.bits > LISTED_BITS:

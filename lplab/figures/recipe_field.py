@@ -74,11 +74,11 @@ def recipe_field(
     pairs = ["  ".join(names[i : i + 2]) for i in range(0, len(names), 2)]  # a narrow screen has room for two
     lines = [legend(entry(data[0], "measured here: " + pairs[0])), *pairs[1:]]
     lines += [legend(entry(data[2]))] if own is not None else []
-    each = "; ".join(f"{p.name} {p.gap:+.4f} bits, {p.bits:.2f} bits a number, {1e3 * p.seconds:.0f} ms" for p in rows)
+    told = "; ".join(f"{p.name} {p.gap:+.4f} bits, {p.bits:.2f} bits a number, {1e3 * p.seconds:.0f} ms" for p in rows)
     mine = f" One's own costs {own.bits:.2f} bits a number and {1e3 * own.seconds:.0f} ms a step." if own else ""
     return style.apply_style(
         style.figure(data, _layout(rows, own, top, budget)),
-        alt=f"Training loss above float32 of {len(rows)} recipes: {each}.{mine} {words}.".replace("-", "−"),
+        alt=f"Training loss above float32 of {len(rows)} recipes: {told}.{mine} {words}.".replace("-", "−"),
         title=words,
         subtitle="<br>".join(lines),
         height=height + 14 * len(lines),
@@ -94,10 +94,10 @@ def _panel(
     x, y = _costs(rows, axis), np.maximum([point.gap for point in rows], LEAST_GAP)
     numbers = [f"  {number}" for number in range(1, len(rows) + 1)]
     mine = [own] if own is not None and np.isfinite(own.gap) else []
-    known = traces.provenance("measured", 9)
+    look = traces.provenance("measured", 9)
     star = traces.marker("star", 15, style.VERMILION)
     return [
-        traces.points("recipes", x, y, known, _HOVER.replace("{name}<br>", ""), customdata=_box(rows), **where),
+        traces.points("recipes", x, y, look, _HOVER.replace("{name}<br>", ""), customdata=_box(rows), **where),
         traces.words("numbers", x, y, numbers, "middle right", **where),
         traces.points(
             "yours",

@@ -79,8 +79,8 @@ def _largest(fmt: Any, edges: np.ndarray, rounding: AnyRounding, probes: int) ->
     """The largest error in each bin of log2 x, at the tips of the teeth around some probes; and of normal numbers."""
     x = np.exp2(edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(probes) + 0.5) / probes).ravel()
     below, above = neighbours(fmt, x)
-    known = np.isfinite(below) & (below > 0)
-    below, above = np.where(known, below, x), np.where(known, above, x * (1 + 1e-12))
+    has_lower = np.isfinite(below) & (below > 0)
+    below, above = np.where(has_lower, below, x), np.where(has_lower, above, x * (1 + 1e-12))
     tips = _inside(below, above, more=0)
     error = _error(fmt, tips, rounding)
     # The last probe's step may reach into the next bin.

@@ -47,7 +47,7 @@ def retuned_errors(
     before, after = np.asarray(direct, np.float64), np.asarray(retuned, np.float64)
     own, on = (np.full(count, np.nan) if e is None else np.asarray(e, np.float64) for e in (yours, retrained))
     if not count or not before.shape == after.shape == own.shape == on.shape == (count,):
-        shapes = ", ".join(str(each.shape) for each in (before, after, own, on))
+        shapes = ", ".join(str(x.shape) for x in (before, after, own, on))
         raise ValueError(f"one number for each of {count} formats is needed, at least one; got shapes {shapes}")
     agree = own == after
     done = int(np.isfinite(before).sum())
@@ -58,23 +58,25 @@ def retuned_errors(
     text += f"; yours agrees in {agree.sum()} of {done}" if yours is not None and done else ""
     y = np.arange(count, dtype=np.float64)
     base = np.full(2, np.log10(max(float32, MIN_ERROR)))
-    there = np.isfinite(own)
+    is_finite = np.isfinite(own)
     ring, cross = traces.marker("circle-open", 17, style.VERMILION, 2), traces.marker("x-thin", 13, style.VERMILION, 2)
     data = [
         traces.reference("float32", base, np.array([-0.6, count - 0.4]), style.GREEN, "dash"),
         _dots("as it is", before, y, "square", style.VERMILION, 10),
         _dots("re-tuned", after, y, "circle", style.BLUE, 10),
-        *compare_to_library(_place(own[there]), y[there], agree[there], ring, cross, _HOVER, customdata=own[there]),
+        *compare_to_library(
+            _place(own[is_finite]), y[is_finite], agree[is_finite], ring, cross, _HOVER, customdata=own[is_finite]
+        ),
         _dots("retrained", on, y, "diamond", style.PINK, 9),
     ]
     entries = [entry(data[1]), entry(data[2]), entry(data[0])]
     entries += [entry(data[5])] if retrained is not None else []
     entries += [entry(data[3]), entry(data[4], "different")] if yours is not None else []
-    each = "; ".join(
+    told = "; ".join(
         f"{n} {d:.1f} %, re-tuned {r:.1f} %" + (f", retrained {t:.1f} %" if np.isfinite(t) else "")
         for n, d, r, t in list(zip(labels, before, after, on, strict=True))[:done]
     )
-    tested = f"Test errors in {done} formats: {each}; float32 {float32:.1f} %." if done else "Test errors, none yet."
+    tested = f"Test errors in {done} formats: {told}; float32 {float32:.1f} %." if done else "Test errors, none yet."
     return style.apply_style(
         style.figure(data, _layout(labels)),
         alt=f"{tested} {text}.",
@@ -101,5 +103,5 @@ def _place(errors: np.ndarray) -> np.ndarray:
 
 
 def _dots(name: str, errors: np.ndarray, y: np.ndarray, symbol: str, colour: str, size: int) -> dict[str, Any]:
-    there, look = np.isfinite(errors), traces.marker(symbol, size, colour, 2)
-    return traces.points(name, _place(errors[there]), y[there], look, _HOVER, customdata=errors[there])
+    is_finite, look = np.isfinite(errors), traces.marker(symbol, size, colour, 2)
+    return traces.points(name, _place(errors[is_finite]), y[is_finite], look, _HOVER, customdata=errors[is_finite])

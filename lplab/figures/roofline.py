@@ -125,9 +125,9 @@ def roofline(
         _marks("published", published, roof.ops_per_second),
         _marks("measured", measured, roof.ops_per_second),
     ]
-    squares, theirs, ours = data[3], data[5], data[6]
+    squares, published_dot, measured_dot = data[3], data[5], data[6]
     entries = [entry(squares, "products and ⊞ step, modelled")]
-    entries += [entry(trace) for trace, there in ((theirs, published), (ours, measured)) if there]
+    entries += [entry(trace) for trace, there in ((published_dot, published), (measured_dot, measured)) if there]
     return style.apply_style(
         style.figure(
             data, _layout(max(r.ops_per_second for r in roofs), min(_rates(products, whole, published, measured)))

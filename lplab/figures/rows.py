@@ -88,16 +88,16 @@ def _ticks(
     texts = [text for row, values in zip(rows, numbers, strict=True) for text in hover(row.format, values, kind)]
     x = position(np.concatenate(numbers))
     y = np.concatenate([np.full(len(values), -float(i)) for i, values in enumerate(numbers)])
-    there = bool(texts)
+    is_visible = bool(texts)
     if not share:
         ring = traces.marker("circle-open", 7, colour, 1.6)
         said = np.array(texts, dtype=str)
-        return traces.points(kind, x, y, ring, "%{hovertext}", hovertext=said, visible=there)
+        return traces.points(kind, x, y, ring, "%{hovertext}", hovertext=said, visible=is_visible)
     # One line with gaps is a single element of the page; as many markers would be drawn one by one.
     ends = half * share * np.array([-1.0, 1.0, np.nan])
     heights, said = (y[:, None] + ends).reshape(-1), np.repeat(np.array(texts, dtype=str), 3)
     look = traces.stroke(colour, 1.6, simplify=False)
-    return traces.line(kind, np.repeat(x, 3), heights, look, "%{hovertext}", hovertext=said, visible=there)
+    return traces.line(kind, np.repeat(x, 3), heights, look, "%{hovertext}", hovertext=said, visible=is_visible)
 
 
 def hover(fmt: Any, values: np.ndarray, kind: str) -> list[str]:
@@ -176,15 +176,15 @@ def _number(
     rows: list[Row], around: float | None, position: AxisTransform, half: float, tick: float
 ) -> list[dict[str, Any]]:
     """The number itself as a dashed line in each row, and a diamond where the format rounds it."""
-    there = around is not None and math.isfinite(around)
-    x = position(np.array([around if there else 1.0], dtype=np.float64)).repeat(3 * len(rows))
+    is_visible = around is not None and math.isfinite(around)
+    x = position(np.array([around if is_visible else 1.0], dtype=np.float64)).repeat(3 * len(rows))
     ends = np.array([half * 1.1, -half * 1.1, np.nan])
-    rings = [(-float(i), row.nearest) for i, row in enumerate(rows) if math.isfinite(row.nearest)] if there else []
+    rings = [(-float(i), row.nearest) for i, row in enumerate(rows) if math.isfinite(row.nearest)] if is_visible else []
     y = np.concatenate([ends - i for i in range(len(rows))])
     ring_x = position(np.array([value for _, value in rings], dtype=np.float64))
     ring_y = np.array([y for y, _ in rings], dtype=np.float64)
     look = traces.marker("diamond-open", min(0.6 * tick, 20), style.PINK, 2.5)
     return [
-        traces.line("the number itself", x, y, traces.stroke(style.GREEN, 2.5, "5px,3px"), visible=there),
+        traces.line("the number itself", x, y, traces.stroke(style.GREEN, 2.5, "5px,3px"), visible=is_visible),
         traces.points("what it becomes", ring_x, ring_y, look, visible=bool(rings)),
     ]

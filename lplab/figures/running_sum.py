@@ -115,20 +115,20 @@ def chunk_error(
         raise ValueError(f"chunks, errors and yours must be of one length, got {x.shape}, {y.shape}, {own.shape}")
     agree = own == y
     text = f"{name}: {_good_chunks(x, y)}" + (f"; {agreement(agree, who=names[1])}" if yours is not None else "")
-    there = ~np.isnan(own)
+    is_number = ~np.isnan(own)
     ring, cross = (traces.marker(symbol, 13, style.VERMILION, 2) for symbol in ("circle-open", "x"))
     hover = "{name}<br>chunk  %{customdata[0]:,d}<br>error  %{customdata[1]:.3g} %"
     look = traces.stroke(style.BLUE, 1.6), {"size": 7, "color": style.BLUE}
     library = traces.curve(names[0], x, _drawn(y), *look, hover, customdata=_numbers(x, y))
     dots = compare_to_library(
-        x[there],
-        _drawn(own[there]),
-        agree[there],
+        x[is_number],
+        _drawn(own[is_number]),
+        agree[is_number],
         ring,
         cross,
         hover,
         names=(f"{names[1]}, the same", f"{names[1]}, different"),
-        customdata=_numbers(x[there], own[there]),
+        customdata=_numbers(x[is_number], own[is_number]),
     )
     places, decades = np.arange(x.min(), x.max() + 1, 2), np.array([0.0001, 0.001, 0.01, 0.1, 1.0])
     lengths = axes.ticks(places, [f"{2**place:,.0f}" for place in places])
@@ -137,10 +137,10 @@ def chunk_error(
         "xaxis": axes.axis(float(x.min()) - 0.4, float(x.max()) + 0.4, "length of a chunk", **lengths),
         "yaxis": axes.axis(-4.2, 0.3, "relative error (%)", type="log", **shares),
     }
-    each = ", ".join(f"{number_text.percent(e)} at {2**c:,.0f}" for c, e in zip(x, y, strict=True))
+    told = ", ".join(f"{number_text.percent(e)} at {2**c:,.0f}" for c, e in zip(x, y, strict=True))
     return style.apply_style(
         style.figure([library, *dots], layout),
-        alt=f"Relative error against the length of the chunks: {each}. {text}.",
+        alt=f"Relative error against the length of the chunks: {told}. {text}.",
         title=text,
         subtitle=legend(entry(library), *(map(entry, dots) if yours is not None else ())),
         height=height,

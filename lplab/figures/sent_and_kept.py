@@ -80,12 +80,12 @@ def sent_and_kept(
     mark = _mark(at)
     data = [_line(history, i, i == chosen, lower) for lower in (False, True) for i, history in enumerate(histories)]
     text = title or _now(histories[chosen], steps)
-    each = "; ".join(f"{c.name}: {_numbers(c, -1)}" for c in histories if len(c.steps))
+    told = "; ".join(f"{c.name}: {_numbers(c, -1)}" for c in histories if len(c.steps))
     entries = [entry(line, history.name) for line, history in zip(data, histories, strict=False)]
     return style.apply_style(
         style.figure([*data, *mark], _layout(steps)),
-        alt=f"Share sent and residual of {len(histories)} layers over {steps} steps. At the end: {each}."
-        if each
+        alt=f"Share sent and residual of {len(histories)} layers over {steps} steps. At the end: {told}."
+        if told
         else "Share sent and residual of each layer: not started yet.",
         title=text,
         subtitle=legend(*entries, per_line=2),
@@ -125,10 +125,10 @@ def _line(history: SentHistory, i: int, chosen: bool, lower: bool) -> dict[str, 
 def _mark(at: float | None) -> list[dict[str, Any]]:
     """A line through both panels where a step is looked at: two traces, as shapes cost a browser more."""
     x = np.empty(0) if at is None else np.array([at, at], np.float64)
-    look, there = traces.stroke(style.GREY, 1.4, "dash", simplify=False), at is not None
+    look, is_visible = traces.stroke(style.GREY, 1.4, "dash", simplify=False), at is not None
     return [
-        traces.line("step", x, np.array(SHARES)[: len(x)], look, visible=there),
-        traces.line("step", x, np.array(RESIDUAL)[: len(x)], look, visible=there, yaxis="y2"),
+        traces.line("step", x, np.array(SHARES)[: len(x)], look, visible=is_visible),
+        traces.line("step", x, np.array(RESIDUAL)[: len(x)], look, visible=is_visible, yaxis="y2"),
     ]
 
 

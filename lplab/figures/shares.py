@@ -56,12 +56,12 @@ def shares(
     text += f"; {agreement(agree)}" if yours is not None else ""
     x, texts = np.arange(len(values), dtype=np.float64), np.array(names, dtype=str)
     few = len(names) <= LABELLED
-    there, drawn = agree | np.isfinite(own), 100 * np.where(agree, own, own.clip(-0.05, 1.15))
+    is_drawn, drawn = agree | np.isfinite(own), 100 * np.where(agree, own, own.clip(-0.05, 1.15))
     ring, cross = traces.marker("circle-open", 13, style.PINK, 2), traces.marker("x", 9, style.PINK, 2)
     squares, hover = traces.marker("square", 8, style.BLUE), "%{text}<br>{name}  %{y:.3g} %"
     data = [
         traces.points("library, modelled", x, 100 * values, squares, hover, text=texts),
-        *compare_to_library(x[there], drawn[there], agree[there], ring, cross, hover, text=texts[there]),
+        *compare_to_library(x[is_drawn], drawn[is_drawn], agree[is_drawn], ring, cross, hover, text=texts[is_drawn]),
     ]
     entries = [entry(data[0])]
     entries += [(style.VERMILION, "▒", "published range")] if band else []
@@ -70,10 +70,10 @@ def shares(
         "xaxis": _places(names, along),
         "yaxis": axes.axis(-6, 116, f"{what} (%)", tickvals=np.arange(0, 101, 20)),
     }
-    each = ", ".join(f"{n} {100 * v:.0f} %" for n, v in zip(names[:LABELLED], values, strict=False))
+    told = ", ".join(f"{n} {100 * v:.0f} %" for n, v in zip(names[:LABELLED], values, strict=False))
     return style.apply_style(
         style.figure(data, layout | _marks(band, begins or {})),
-        alt=f"{what.capitalize()}, modelled: {each}{' and more' if not few else ''}. {text}.",
+        alt=f"{what.capitalize()}, modelled: {told}{' and more' if not few else ''}. {text}.",
         title=text,
         subtitle=legend(*entries),
         height=height,

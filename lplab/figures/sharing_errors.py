@@ -89,8 +89,8 @@ def sharing_errors(
 
 def _best(name: str, decibels: Mapping[str, float], bits: Mapping[str, float]) -> str:
     most = max(decibels.values())
-    best = [each for each, value in decibels.items() if number_text.decibels(value) == number_text.decibels(most)]
-    kept = f"{number_text.decibels(most)} with {_bits(min(bits[each] for each in best))}"
+    best = [sharing for sharing, value in decibels.items() if number_text.decibels(value) == number_text.decibels(most)]
+    kept = f"{number_text.decibels(most)} with {_bits(min(bits[sharing] for sharing in best))}"
     return f"Shared by {name}: {' and '.join(best)} scales keep most, {kept}"
 
 

@@ -87,8 +87,8 @@ def loss_curves(
         raise ValueError(f"loss_range must be two numbers in order, got {loss_range!r}")
     looks = zip(curves, style.SERIES_BESIDE_GREEN, strict=False)
     lines = [_line(curve, window, colour, dash) for curve, (colour, dash, _) in looks]
-    there = reference is not None
-    green = _line(reference or LossCurve("fp32", []), window, style.GREEN, "solid", visible=there)
+    has_reference = reference is not None
+    green = _line(reference or LossCurve("fp32", []), window, style.GREEN, "solid", visible=has_reference)
     crosses = _crosses(_all(curves, reference), window, top)
     layout = {
         "xaxis": axes.axis(0, steps + 0.5, "step" + f" (lines: mean of the last {window} steps)" * (window > 1)),
@@ -96,12 +96,12 @@ def loss_curves(
     }
     done = max((len(curve.losses) for curve in _all(curves, reference)), default=0)
     text = f"Training loss after {done} of {steps} steps"
-    each = ", ".join(_now(curve, window, f" {unit}") for curve in _all(curves, reference))
+    told = ", ".join(_now(curve, window, f" {unit}") for curve in _all(curves, reference))
     fig = style.apply_style(
         style.figure([*lines, green, crosses], layout),
-        alt=f"{text}: {each}." if done else "Training loss: not started yet.",
+        alt=f"{text}: {told}." if done else "Training loss: not started yet.",
         title=title or (text if done else "Not started yet"),
-        subtitle=_legend([*lines, *([green] if there else [])], _all(curves, reference), window),
+        subtitle=_legend([*lines, *([green] if has_reference else [])], _all(curves, reference), window),
         height=height,
         t=50 + 16 * max(1, -(-len(_all(curves, reference)) // _ENTRIES)),  # for the legend at its longest
     )

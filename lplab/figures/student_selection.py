@@ -46,10 +46,10 @@ def union_growth(
     layout = {"xaxis": learners_axis(x, n), "yaxis": share_axis()}
     each_its_own, independent, of_yours = data
     entries = [entry(each_its_own, "each its own"), entry(independent, "if independent"), entry(of_yours)]
-    each = ", ".join(f"{number_text.percent(float(v))} at {k}" for k, v in zip(learners, yours, strict=True))
+    told = ", ".join(f"{number_text.percent(float(v))} at {k}" for k, v in zip(learners, yours, strict=True))
     return style.apply_style(
         style.figure(data, layout),
-        alt=f"Share of the elements in the sum of your function's messages: {each} learners. {text}.",
+        alt=f"Share of the elements in the sum of your function's messages: {told} learners. {text}.",
         title=text,
         subtitle=legend(*entries),
         height=height,
@@ -71,11 +71,11 @@ def two_distances(library: Any, yours: Any, *, height: int = 300) -> go.Figure:
     >>> two_distances(np.zeros((4, 2)), np.zeros((4, 2))).layout.meta["title"]
     'Yours agrees at 4 of 4 steps'
     """
-    known, own = (np.asarray(values, np.float64) for values in (library, yours))
-    if known.shape != own.shape or known.ndim != 2 or known.shape[1] != 2 or not len(known):
-        raise ValueError(f"pairs for each step are needed, [steps, 2] twice, got {known.shape} and {own.shape}")
-    agree = np.all(np.isclose(known, own, rtol=0, atol=1e-6, equal_nan=True), axis=1)
-    x = np.arange(1, len(known) + 1, dtype=np.float64)
+    expected, own = (np.asarray(values, np.float64) for values in (library, yours))
+    if expected.shape != own.shape or expected.ndim != 2 or expected.shape[1] != 2 or not len(expected):
+        raise ValueError(f"pairs for each step are needed, [steps, 2] twice, got {expected.shape} and {own.shape}")
+    agree = np.all(np.isclose(expected, own, rtol=0, atol=1e-6, equal_nan=True), axis=1)
+    x = np.arange(1, len(expected) + 1, dtype=np.float64)
     data, entries = [], []
     for i, (name, colour, dash, symbol) in enumerate(
         (
@@ -83,17 +83,17 @@ def two_distances(library: Any, yours: Any, *, height: int = 300) -> go.Figure:
             ("Hamming distance", style.PINK, "dot", "square-open"),
         )
     ):
-        line = traces.reference(name, x, known[:, i], colour, dash)
+        line = traces.reference(name, x, expected[:, i], colour, dash)
         look, hover = traces.marker(symbol, 7, colour), "{name}<br>step   %{x}<br>value  %{y:.3g}"
         dots = traces.points(f"yours: {name}", x, own[:, i], look, hover)
         data += [line, dots]
         entries += [entry(line, f"{name.removesuffix(' distance')}, library"), entry(dots, "yours")]
     text = agreement(agree, "steps").capitalize()
-    layout = {"xaxis": axes.axis(0, len(known) + 1, "step"), "yaxis": axes.axis(-0.05, 1.3, "distance")}
-    last = [f"{value:.2f}" for value in known[-1]]
+    layout = {"xaxis": axes.axis(0, len(expected) + 1, "step"), "yaxis": axes.axis(-0.05, 1.3, "distance")}
+    last = [f"{value:.2f}" for value in expected[-1]]
     return style.apply_style(
         style.figure(data, layout),
-        alt=f"Two learners over {len(known)} steps: at the last one cosine distance {last[0]}, Hamming distance "
+        alt=f"Two learners over {len(expected)} steps: at the last one cosine distance {last[0]}, Hamming distance "
         f"{last[1]}. {text}.",
         title=text,
         subtitle=legend(*entries),

@@ -68,10 +68,10 @@ def time_parts(
         "xaxis": axes.axis(0, end * factor, f"{what} ({unit}), modelled", nticks=6),
         "yaxis": row_axis,
     }
-    each = "; ".join(_shares(*row) for row in rows.items() if sum(row[1].values()) > 0)
+    told = "; ".join(_shares(*row) for row in rows.items() if sum(row[1].values()) > 0)
     return style.apply_style(
         style.figure(data, layout),
-        alt=f"Modelled {what} by part. {each}. {text}.",
+        alt=f"Modelled {what} by part. {told}. {text}.",
         title=text,
         subtitle=legend(*((colour, sign, word) for word, colour, sign, _ in _STYLES.values())),
         height=height or 130 + 40 * len(rows),
@@ -83,8 +83,8 @@ def time_parts(
 def _shares(name: str, row: Mapping[str, float]) -> str:
     """A row as text."""
     total = sum(row.values())
-    each = ", ".join(f"{_STYLES[part][0]} {100 * seconds / total:.0f} %" for part, seconds in row.items())
-    return f"{name} {duration(float(total))}: {each}"
+    told = ", ".join(f"{_STYLES[part][0]} {100 * seconds / total:.0f} %" for part, seconds in row.items())
+    return f"{name} {duration(float(total))}: {told}"
 
 
 def by_layer(times: LayerTimes, most: int = 10, per: float = 1.0) -> dict[str, dict[str, float]]:

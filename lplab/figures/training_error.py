@@ -122,11 +122,11 @@ def training_epochs(
     """
     _check(curves)
     lines = [_line(curve, i, "epoch", mode="lines") for i, curve in enumerate(curves)]
-    there, look = baseline is not None, traces.stroke(style.GREEN, 1.5, "solid")
+    has_baseline, look = baseline is not None, traces.stroke(style.GREEN, 1.5, "solid")
     floating = _line(baseline or Curve("floating point", [], []), 0, "epoch", mode="lines")
-    floating |= {"line": look, "visible": there}
+    floating |= {"line": look, "visible": has_baseline}
     entries = [entry(line) for line in lines if line["visible"]]
-    entries += [entry(floating, "floating point")] if there else []
+    entries += [entry(floating, "floating point")] if has_baseline else []
     done = max((int(curve.x[-1]) for curve in curves if len(curve.x)), default=0)
     everyone = [*curves, *([baseline] if baseline else [])]
     now = [f"{c.name} {error_text(c.medians[-1])}" for c in everyone if len(c.x)]
@@ -157,14 +157,14 @@ def _check(curves: Sequence[Curve]) -> None:
 
 def _band(floating: np.ndarray, low: float, high: float) -> list[dict[str, Any]]:
     """The range of floating point over all seeds, and its median."""
-    ends, there = np.array([low - 0.5, high + 0.5]), len(floating) > 0
-    least, middle, most = (np.full(2, f(floating)) if there else np.ones(2) for f in (np.min, np.median, np.max))
+    ends, is_shown = np.array([low - 0.5, high + 0.5]), len(floating) > 0
+    least, middle, most = (np.full(2, f(floating)) if is_shown else np.ones(2) for f in (np.min, np.median, np.max))
     none, median = {"width": 0}, traces.stroke(style.GREEN, 2)
     filled = {"fill": "tonexty", "fillcolor": "rgba(0,158,115,.18)"}
     return [
-        traces.line("least", ends, least, none, visible=there),
-        traces.line("floating point, all seeds", ends, most, none, visible=there, **filled),
-        traces.line("floating point", ends, middle, median, "{name}<br>median  %{y:.3g} %", visible=there),
+        traces.line("least", ends, least, none, visible=is_shown),
+        traces.line("floating point, all seeds", ends, most, none, visible=is_shown, **filled),
+        traces.line("floating point", ends, middle, median, "{name}<br>median  %{y:.3g} %", visible=is_shown),
     ]
 
 

@@ -209,8 +209,8 @@ def legend_html(ours: str, published: bool, over: Sequence[str] = ()) -> str:
         published: whether any published number is drawn.
         over: what the marks of a row are of, where there are several: each figure's.
     """
-    each = f", one dot for each of the {' or '.join(dict.fromkeys(over))}" * bool(over)
-    text = "ours, computed by a model" if ours == "modelled" else f"ours{each}"
+    dots = f", one dot for each of the {' or '.join(dict.fromkeys(over))}" * bool(over)
+    text = "ours, computed by a model" if ours == "modelled" else f"ours{dots}"
     marks = [(PROVENANCE[ours][1], SIGNS[ours], text)]
     if published:
         marks.append((PROVENANCE["published"][1], SIGNS["published"], "theirs"))

@@ -14,7 +14,7 @@ from lplab.figures.legend import entry, legend
 
 LETTERS = 40  # of a line, so that it fits a phone
 LINES = 8  # of a text; what is longer ends in an ellipsis
-BELOW = 0.2  # of the height, for the marks below the text
+BELOW = 0.32  # of the height, for the rows of marks below the text
 NOTHING = "(nothing)"
 
 
@@ -28,7 +28,7 @@ def written_text(
     title: str = "",
     height: int = 340,
 ) -> go.Figure:
-    """A text in lines, and below it a mark for the loss of each recipe.
+    """A text in lines, and below it a row for each recipe, with a mark at its loss; the chosen one is named.
 
     Args:
         text: what the model writes.
@@ -52,26 +52,26 @@ def written_text(
     loss = losses[chosen]
     low, high = limits
     point = title or f"{chosen}: a loss of {loss:.2f} bits a token, {loss - unrounded:.2f} more than unrounded"
-    others = [name for name in losses if name != chosen]
+    names, at = np.array(list(losses), dtype=str), np.clip(values, low, high)
+    rows = BELOW * (1 - (np.arange(len(names)) + 0.5) / len(names))
+    is_here = names == chosen
     hover = "%{text}<br>{name} %{customdata:.2f} bits a token"
-    grey = traces.points(
-        "other recipes",
-        np.clip([losses[name] for name in others], low, high),
-        np.full(len(others), BELOW / 2),
-        traces.marker("circle-open", 10, style.GREY, edge=2),
-        hover,
-        text=np.array(others, dtype=str),
-        customdata=np.array([losses[name] for name in others]),
-        cliponaxis=False,  # a mark at the end of the axis is whole
-    )
-    here = traces.points(
-        "this recipe",
-        np.clip([loss], low, high),
-        np.full(1, BELOW / 2),
-        traces.marker("diamond", 14, style.VERMILION),
-        hover,
-        text=np.array([chosen], dtype=str),
-        customdata=np.array([loss]),
+    grey, here = (
+        traces.points(
+            label, at[which], rows[which], look, hover, text=names[which], customdata=values[which],
+            cliponaxis=False,  # a mark at the end of the axis is whole
+        )
+        for label, which, look in (
+            ("other recipes", ~is_here, traces.marker("circle-open", 9, style.GREY, edge=2)),
+            ("this recipe", is_here, traces.marker("diamond", 13, style.VERMILION)),
+        )
+    )  # fmt: skip
+    named = traces.words(  # the others' names and losses would answer what a reader is to try
+        "name",
+        at[is_here],
+        rows[is_here],
+        [f"   {chosen}   "],
+        "middle right" if at[is_here][0] < (low + high) / 2 else "middle left",
         cliponaxis=False,
     )
     as_it_is = traces.line(
@@ -92,7 +92,7 @@ def written_text(
     }
     told = "; ".join(f"{name} {value:.2f}" for name, value in losses.items())
     return style.apply_style(
-        style.figure([as_it_is, grey, here, words], layout),
+        style.figure([as_it_is, grey, here, named, words], layout),
         alt=f"With {chosen} the model writes: {plain(text)} Loss in bits a token, {unrounded:.2f} unrounded: {told}.",
         title=point,
         subtitle=legend(entry(here), entry(grey), entry(as_it_is, sign="┃")),

@@ -223,18 +223,24 @@ class BlockFormat:
         """Round x block by block along ``axis`` and return the codes of elements and scales.
 
         Raises:
-            ValueError: NaN in x, if the element has no code for it and the scale neither (NVFP4); the format has tiles.
+            ValueError: NaN in x, if the element has no code for it and the scale neither (NVFP4).
         """
-        if self.tile[0] > 1:
-            raise ValueError(f"{self.label} has no codes here; encode takes blocks along one axis")
         rounding = as_rounding(rounding)
-        return coding.encode_blocks(
-            self.element, self._scale, self.rounding_spec, x, rounding, seed, axis, label=self.label
-        )
+
+        def encode_blocks(x: Any, axis: int = -1) -> BlockCodes:
+            return coding.encode_blocks(
+                self.element, self._scale, self.rounding_spec, x, rounding, seed, axis, label=self.label
+            )
+
+        return tiles.encode(encode_blocks, x, self.tile, axis) if self.tile[0] > 1 else encode_blocks(x, axis)
 
     def decode(self, codes: BlockCodes, *, axis: int = -1) -> Any:
         """Dequantize: the float64 values of codes that :meth:`encode` made."""
-        return coding.decode_blocks(self.element, self._scale, self.rounding_spec, codes, axis)
+
+        def decode_blocks(codes: BlockCodes, axis: int = -1) -> Any:
+            return coding.decode_blocks(self.element, self._scale, self.rounding_spec, codes, axis)
+
+        return tiles.decode(decode_blocks, codes, self.tile, axis) if self.tile[0] > 1 else decode_blocks(codes, axis)
 
     @cached_property
     def prepared_roundings(self) -> PreparedRoundings:

@@ -53,7 +53,7 @@ class BlockCodes(NamedTuple):
     Attributes:
         elements: codes of the elements, in the shape of the tensor.
         scales: codes of the blocks' scales: the tensor's shape with the last axis divided by the block size, rounded
-            up.
+            up; of tiles, with both of their axes divided.
         tensor_scale: the factor of the whole tensor (NVFP4: amax / 2688 in float32), or 1.0.
     """
 
@@ -120,8 +120,7 @@ def decode(fmt: Codec, codes: Any) -> Any:
         from lplab.formats.recorded import check_not_traced
 
         check_not_traced("decode")
-        is_integer = not (codes.dtype.is_floating_point or codes.dtype.is_complex or codes.dtype == torch.bool)
-        if gpu.serves(codes.device) and fmt.bits <= LISTED_BITS and is_integer and codes.numel():
+        if gpu.serves(codes.device) and fmt.bits <= LISTED_BITS and _are_integers(codes) and codes.numel():
             from lplab.formats.gpu import dispatch
 
             codes = codes.detach().contiguous()
@@ -157,6 +156,9 @@ def encode_blocks(
         tensor_dtype(x)
         xp = torch
         array = x.detach().resolve_neg()
+        found = _encode_blocks_on_gpu(element, scale, spec, array, rounding, seed, axis, label)
+        if found is not None:
+            return found
         work = array.float() if array.element_size() == 2 else array
     elif is_torch(x):
         codes = encode_blocks(element, scale, spec, _from_torch(x), rounding, seed, axis, label)
@@ -169,8 +171,8 @@ def encode_blocks(
     split = block_rounding.in_blocks(xp, np.ascontiguousarray(rows) if xp is np else rows.contiguous(), spec.size)
     scaled, factors = block_rounding.scaled_blocks(xp, split, spec)
     bad = xp.isnan(scaled).any(-1)
-    if bad.any() and not (spec.scale is None or element.has_nan):
-        raise ValueError(f"{label} has no code for NaN or infinity, and {int(bad.sum())} blocks hold one")
+    if not (spec.scale is None or element.has_nan):
+        _check_blocks(int(bad.sum()), label)
     elements = encode(element, xp.where(bad[..., None], xp.zeros_like(scaled), scaled), rounding, seed)
     elements = elements.reshape(rows.shape[0], split.shape[1] * spec.size)[:, : rows.shape[1]]
     of_blocks = xp.where(bad, np.nan, factors[0][..., 0])
@@ -180,7 +182,26 @@ def encode_blocks(
     # [rows, blocks] in the shape of x, with the blocks along the axis
     shape = xp.moveaxis(array if array.ndim else array.reshape(1), axis, -1).shape[:-1]
     scales = xp.moveaxis(scales.reshape(*shape, scales.shape[-1]), -1, axis)
-    return BlockCodes(undo(elements), scales, float(factors[1]) if spec.scale is not None else 1.0)
+    return BlockCodes(undo(elements), scales, factors[1].item() if spec.scale is not None else 1.0)
+
+
+def _check_blocks(bad: int, label: str) -> None:
+    if bad:
+        raise ValueError(f"{label} has no code for NaN or infinity, and {bad} blocks hold one")
+
+
+def _encode_blocks_on_gpu(
+    element: Codec, scale: Codec, spec: BlockSpec, x: Any, rounding: Rounding, seed: Any, axis: int, label: str
+) -> BlockCodes | None:
+    from lplab.formats.gpu import dispatch
+
+    number = seed_to_int(seed) if rounding.is_stochastic else 0
+    found = dispatch.encode_blocks(element, scale, spec, x.contiguous(), rounding, number, axis)
+    if found is None:
+        return None
+    elements, scales, tensor_scale, bad = found
+    _check_blocks(bad, label)
+    return BlockCodes(elements, scales, tensor_scale)
 
 
 def decode_blocks(element: Codec, scale: Codec, spec: BlockSpec, codes: BlockCodes, axis: int) -> Any:
@@ -196,6 +217,9 @@ def decode_blocks(element: Codec, scale: Codec, spec: BlockSpec, codes: BlockCod
         if not gpu.serves(codes.elements.device):
             host_codes = BlockCodes(codes.elements.cpu().numpy(), codes.scales.cpu().numpy(), codes.tensor_scale)
             return torch.from_numpy(decode_blocks(element, scale, spec, host_codes, axis)).to(codes.elements.device)
+        found = _decode_blocks_on_gpu(element, scale, spec, codes, axis)
+        if found is not None:
+            return found
     rows, undo = as_rows(xp, xp.asarray(codes.elements), axis)
     scale_rows, _ = as_rows(xp, xp.asarray(codes.scales), axis)
     values = decode(element, rows) * decode(scale, scale_rows)[:, np.arange(rows.shape[1]) // spec.size]
@@ -203,6 +227,30 @@ def decode_blocks(element: Codec, scale: Codec, spec: BlockSpec, codes: BlockCod
         values = array_kernels.cast(xp, values, xp.float32) * codes.tensor_scale
         values = array_kernels.cast(xp, values, xp.float64)
     return undo(values)
+
+
+def _decode_blocks_on_gpu(element: Codec, scale: Codec, spec: BlockSpec, codes: BlockCodes, axis: int) -> Any:
+    """The values; None where PyTorch's operations decode, which also say what is wrong with shapes."""
+    from lplab.formats.gpu import dispatch
+
+    elements, scales = codes.elements.detach().contiguous(), codes.scales.detach().contiguous()
+    shape = list(elements.shape)
+    if not (elements.numel() and -len(shape) <= axis < len(shape)) or max(element.bits, scale.bits) > LISTED_BITS:
+        return None
+    shape[axis] = -(-shape[axis] // spec.size)
+    if list(scales.shape) != shape or scales.device != elements.device:
+        return None
+    for fmt, part in ((element, elements), (scale, scales)):
+        if not _are_integers(part):
+            return None
+        _check_range(fmt, *map(int, part.aminmax()))
+    return dispatch.decode_blocks(element, scale, spec, elements, scales, codes.tensor_scale, axis)
+
+
+def _are_integers(codes: Any) -> bool:
+    import torch
+
+    return not (codes.dtype.is_floating_point or codes.dtype.is_complex or codes.dtype == torch.bool)
 
 
 def _from_torch(x: Any) -> np.ndarray:

@@ -6,12 +6,14 @@ which are rounded as any blocks are, and the result is laid out as the matrix ag
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from lplab.formats import apply, inputs
 from lplab.formats.apply import PreparedRoundings
+from lplab.formats.coding import BlockCodes
 from lplab.formats.rounding import Rounding
 
 
@@ -39,27 +41,56 @@ def quantize(
     """
     if isinstance(x, np.ma.MaskedArray):
         return apply.keep_mask(x, out, lambda plain: quantize(roundings, plain, tile, rounding, seed, None, axis))
+    xp, array = _checked(x, tile, axis)
+    if out is not None:
+        return _into(out, x, quantize(roundings, x, tile, rounding, seed, None, axis))
+    moved = xp.moveaxis(array, axis, -1)
+    blocks = in_tiles(xp, moved, tile)
+    rounded = apply.quantize(roundings, blocks if xp is np else blocks.contiguous(), rounding, seed, None, -1)
+    return xp.moveaxis(from_tiles(rounded, moved.shape, tile), -1, axis)
+
+
+def encode(encode_blocks: Callable[[Any], BlockCodes], x: Any, tile: tuple[int, int], axis: int) -> BlockCodes:
+    """The codes of x tile by tile; else as :meth:`lplab.formats.BlockFormat.encode`.
+
+    Args:
+        encode_blocks: encodes blocks with as many numbers as a tile, which lie along the last axis.
+        x, tile, axis: as for :func:`quantize`.
+
+    Raises:
+        ValueError: x has fewer than two axes, or no such axis.
+    """
+    xp, array = _checked(x, tile, axis)
+    moved = xp.moveaxis(array, axis, -1)
+    codes = encode_blocks(in_tiles(xp, moved, tile))
+    elements = xp.moveaxis(from_tiles(codes.elements, moved.shape, tile), -1, axis)
+    return codes._replace(elements=elements, scales=xp.moveaxis(codes.scales[..., 0], -1, axis))
+
+
+def decode(decode_blocks: Callable[[BlockCodes], Any], codes: BlockCodes, tile: tuple[int, int], axis: int) -> Any:
+    """The values of codes that :func:`encode` made; ``decode_blocks`` is for blocks along the last axis."""
+    xp, elements = _checked(codes.elements, tile, axis)
+    moved = xp.moveaxis(elements, axis, -1)
+    scales = xp.moveaxis(xp.asarray(codes.scales), axis, -1)[..., None]
+    values = decode_blocks(codes._replace(elements=in_tiles(xp, moved, tile), scales=scales))
+    return xp.moveaxis(from_tiles(values, moved.shape, tile), -1, axis)
+
+
+def _checked(x: Any, tile: tuple[int, int], axis: int) -> tuple[Any, Any]:
+    """numpy or torch, and x as an array of it that has tiles along an axis."""
+    xp: Any = np
     if inputs.is_torch(x):
+        import torch
+
         inputs.check_strided(x)
-        array = x
+        xp, array = torch, x
     else:
-        array = np.asarray(x) if isinstance(x, np.ndarray | np.generic) else inputs.as_float_array(x)
+        array = inputs.plain_array(x) if isinstance(x, np.ndarray | np.generic) else inputs.as_float_array(x)
     if array.ndim < 2:
         raise ValueError(f"tiles of {tile[0]} × {tile[1]} need at least two axes, got {array.ndim}")
     if not -array.ndim <= axis < array.ndim:
         raise ValueError(f"axis must be from {-array.ndim} to {array.ndim - 1} for {array.ndim} axes, got {axis}")
-    if out is not None:
-        return _into(out, x, quantize(roundings, x, tile, rounding, seed, None, axis))
-    if inputs.is_torch(array):
-        import torch
-
-        moved = torch.moveaxis(array, axis, -1)
-        blocks = in_tiles(torch, moved, tile)
-        rounded = apply.quantize(roundings, blocks.contiguous(), rounding, seed, None, -1)
-        return torch.moveaxis(from_tiles(rounded, moved.shape, tile), -1, axis)
-    moved = np.moveaxis(array, axis, -1)
-    rounded = apply.quantize(roundings, in_tiles(np, moved, tile), rounding, seed, None, -1)
-    return np.moveaxis(from_tiles(rounded, moved.shape, tile), -1, axis)
+    return xp, array
 
 
 def in_tiles(xp: Any, x: Any, tile: tuple[int, int]) -> Any:

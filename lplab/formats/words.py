@@ -10,6 +10,7 @@ to_real                                  the number that equals an integer
 where, minimum, maximum, floor, rint     as in numpy; the second argument of ``minimum`` and ``maximum`` may be constant
 divide                                   a single division
 unrolled                                 ``range``, for a loop whose length the compiler knows
+apart, together                          neighbours so many places apart, as two arrays; and the reverse
 SIGN, MAGNITUDE, INFINITY, NAN           patterns: −0, all bits but the sign, infinity, a quiet NaN
 FRACTION, BIAS, MIN_NORMAL, HIDDEN       width of the fraction field, exponent bias, patterns of the smallest normal
                                          number and of the step from a spacing to the first number that has it
@@ -40,6 +41,7 @@ FLAGS = {
     "PLAIN": False,  # nothing is flushed, and infinity becomes what overflow becomes
     "CODE": "nearest_even",  # Rounding.code
     "COMPARISONS": 0,  # magnitudes of a small table
+    "ROUNDS": 0,  # of sums and differences in a Hadamard transform: log2 of its size
 }
 
 
@@ -344,6 +346,18 @@ def block_exponent(largest, add, limit, element_exponent):
     return minimum(maximum(exponent, -127), 127)
 
 
+def tensor_scales(largest, top):
+    """Patterns of the scale that a tensor is multiplied with and of its inverse; of one for a tensor of zeros.
+
+    Args:
+        largest: pattern of the largest finite magnitude of the tensor.
+        top: pattern of what it becomes: the largest scale times the largest element.
+    """
+    factor = minimum(divide(as_real(top), as_real(largest)), as_real(INFINITY - 1))
+    factor = where(largest > 0, factor, 1.0)
+    return as_bits(factor), as_bits(divide(1.0, factor))
+
+
 def scale_target(largest, per_element, highest):
     """The pattern of what is rounded to a block's scale; 0 for a block with NaN or infinity.
 
@@ -366,6 +380,25 @@ def block_factor(largest, scale, tensor_scale):
     """
     inverse = divide(1.0, as_real(scale) * as_real(tensor_scale))
     return where(largest < INFINITY, as_bits(minimum(inverse, as_real(INFINITY - 1))), NAN)
+
+
+# ---- the transform of neighbours before they are rounded -------------------------------------------------------------
+
+
+def hadamard(numbers, factor):
+    """The Hadamard transform of 2^ROUNDS neighbours, for numbers instead of patterns.
+
+    Each round has sums and differences of numbers that are 1, 2, 4, … places apart: the order of additions decides how
+    they are rounded.
+
+    Args:
+        numbers: not yet multiplied by the signs of the transform, or already.
+        factor: 1 / √(2^ROUNDS).
+    """
+    for k in unrolled(ROUNDS):
+        first, second = apart(numbers, 1 << k)
+        numbers = together(first + second, first - second, 1 << k)
+    return numbers * factor
 
 
 # ---- the random bits of stochastic rounding --------------------------------------------------------------------------
@@ -403,8 +436,10 @@ WORDS = (
     "power",
     "compared",
     "block_exponent",
+    "tensor_scales",
     "scale_target",
     "block_factor",
+    "hadamard",
     "random_bits",
 )
 """The functions that :func:`bound` binds: each after those that it calls."""

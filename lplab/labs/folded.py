@@ -1,8 +1,9 @@
-"""What a reader opens with a click: the checked numbers of a lab, which would give its predictions away."""
+"""What a reader opens with a click: tables and checked numbers of a lab, which would give its questions away."""
 
 from __future__ import annotations
 
 import html
+from typing import Any
 
 
 class Folded:
@@ -39,3 +40,15 @@ class Folded:
             for part in self.parts
         ]
         return f"<details><summary>{html.escape(self.line)}</summary>{''.join(shown)}</details>"
+
+
+def after_questions(table: Any) -> Folded:
+    """A table below an explorer, folded, as it answers the guided questions that are still open.
+
+    Args:
+        table: what `Folded` takes.
+
+    >>> after_questions("55 codes").line
+    'A table that answers the questions above: open it after the last one'
+    """
+    return Folded(table, line="A table that answers the questions above: open it after the last one")

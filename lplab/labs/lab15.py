@@ -19,11 +19,8 @@ from lplab.quantizers import STORED_WEIGHTS, WeightGrid
 from lplab.recordings.language_model import language_model_recording
 from lplab.recordings.rounded_answers import GPTQ_TOKENS, NOTHING, QUESTION, calibration_tokens, rounded_answers
 from lplab.widgets.explorers import few_bits_explorer as few
-from lplab.widgets.explorers.few_bits_explorer import CACHE, WEIGHTS, FewBitsState
+from lplab.widgets.explorers.few_bits_explorer import CACHE, KNOWS_NOTHING, WEIGHTS, FewBitsState
 from lplab.widgets.missing import can_be_imported, missing_line
-
-VOCABULARY = 49_152  # tokens of SmolLM2
-
 
 # ---- the explorer and its questions ----------------------------------------------------------------------------------
 
@@ -38,16 +35,39 @@ def guided_explorer() -> GuidedExplorer:
     return guided(explorer(), QUESTIONS)
 
 
+def _largest() -> tuple[int, int]:
+    """Token and channel of the largest number of the input that the guess asks about."""
+    x = language_model_recording().layers[few.DOWN].inputs
+    token, channel = np.unravel_index(int(np.abs(x).argmax()), x.shape)
+    return int(token), int(channel)
+
+
+def _a_scale_for_each_token_is_true(state: FewBitsState) -> bool:
+    found, (token, channel) = few.rounded(state), _largest()
+    others = np.delete(np.abs(found.before[:, channel]), token)
+    is_zero = (found.after == 0).mean(axis=0)
+    _, columns = few.window(state)
+    is_orange = int(is_zero[columns].argmax()) + columns.start == channel and is_zero[channel] > 0.8
+    return bool(
+        is_orange
+        and np.median(others) < 0.05 * np.median(np.abs(found.before))
+        and found.zeroed < 0.2
+        and few.rounded(state.changed(per="tensor")).zeroed > 0.999
+        and few.cost(state) < few.cost(state.changed(per="tensor")) / 3
+    )
+
+
 def _a_scale_for_each_token(state: FewBitsState) -> str:
     zeroed, before = few.rounded(state).zeroed, few.rounded(state.changed(per="tensor")).zeroed
+    _, channel = _largest()
     return (
         f"With a scale for each token, {percent(zeroed)} of this input become zero, instead of {percent(before)}. The huge number sets the scale of its own token "
-        f"alone. The loss rises by {few.cost(state):.2f} bits a token, instead of {few.cost(state.changed(per='tensor')):.2f}."
+        f"alone. The orange column of the map is its channel, {channel:,}: other tokens have next to nothing there. The loss rises by {few.cost(state):.2f} bits a token, instead of {few.cost(state.changed(per='tensor')):.2f}."
     )
 
 
 def _which_repair(state: FewBitsState) -> str:
-    costs = {name: few.cost(each) for name, each in few.beside(state).items()}
+    costs = {name: few.cost(other) for name, other in few.beside(state).items()}
     told = ", ".join(f"{name} {costs[name]:.2f}" for name in ("split", "smooth", "rotate"))
     return (
         f"The loss rises by {costs['as they are']:.2f} bits a token without a repair. With the repairs it rises by less: {told}. Splitting helps most, as the few channels with "
@@ -57,30 +77,32 @@ def _which_repair(state: FewBitsState) -> str:
 
 
 def _which_repair_is_true(state: FewBitsState) -> bool:
-    cost = {name: few.cost(each) for name, each in few.beside(state).items()}
+    cost = {name: few.cost(other) for name, other in few.beside(state).items()}
     best = cost["split"] < min(cost["smooth"], cost["rotate"]) and max(cost.values()) == cost["as they are"]
     return best and few.rounded(state.changed(method=few.ROTATE)).error > 0.9
 
 
 def _column_by_column(state: FewBitsState) -> str:
     nearest, two, rows = state.changed(method="rtn"), state.changed(bits=2), state.changed(group="row")
-    errors = [few.rounded(each).error for each in (state, nearest)]
+    few_rows = [few.recorded(rows.changed(bits=2, method=method)).loss for method in ("gptq", "rtn")]
+    errors = [few.rounded(other).error for other in (state, nearest)]
     return (
         f"With GPTQ, the layer's output is off by {percent(errors[0])}, which is {percent(errors[0] / errors[1])} of the {percent(errors[1])} to nearest. The loss of the whole model "
-        f"rises by {few.cost(state):.2f} bits a token, and to nearest by {few.cost(nearest):.2f}. With a scale for a whole row it rises by {few.cost(rows):.2f}, and to nearest by {few.cost(rows.changed(method='rtn')):.2f}. The recording calibrates with {GPTQ_TOKENS:,} tokens, and GPTQ's authors with 262,144. At 2 bits the loss is {few.recorded(two).loss:.1f} bits, and to nearest {few.recorded(two.changed(method='rtn')).loss:.1f}. A model that knows nothing loses {np.log2(VOCABULARY):.1f}, so no English is left."
+        f"rises by {few.cost(state):.2f} bits a token, and to nearest by {few.cost(nearest):.2f}. With a scale for a whole row it rises by {few.cost(rows):.2f}, and to nearest by {few.cost(rows.changed(method='rtn')):.2f}. The recording calibrates with {GPTQ_TOKENS:,} tokens, and GPTQ's authors with 262,144. At 2 bits the loss is {few.recorded(two).loss:.1f} bits, and to nearest {few.recorded(two.changed(method='rtn')).loss:.1f}. A model that knows nothing loses {KNOWS_NOTHING:.1f}, so no English is left. With a scale for a row, GPTQ loses {few_rows[0]:.1f} bits and nearest {few_rows[1]:.1f}. Both are worse than knowing nothing, so this no longer compares the methods."
     )
 
 
 def _column_by_column_is_true(state: FewBitsState) -> bool:
     two, rows = state.changed(bits=2), state.changed(group="row")
     halved = few.rounded(state).error < 0.5 * few.rounded(state.changed(method="rtn")).error
-    lost = min(few.recorded(each).loss for each in (two, two.changed(method="rtn"))) > 12
-    gains = [few.cost(each) < 0.75 * few.cost(each.changed(method="rtn")) for each in (state, rows)]
-    return halved and all(gains) and lost
+    lost = min(few.recorded(other).loss for other in (two, two.changed(method="rtn"))) > 12
+    gains = [few.cost(other) < 0.75 * few.cost(other.changed(method="rtn")) for other in (state, rows)]
+    broken = [few.recorded(rows.changed(bits=2, method=method)).loss for method in ("gptq", "rtn")]
+    return halved and all(gains) and lost and min(broken) > KNOWS_NOTHING
 
 
 def _which_axes(state: FewBitsState) -> str:
-    costs = {name: few.cost(each) for name, each in few.beside(state).items()}
+    costs = {name: few.cost(other) for name, other in few.beside(state).items()}
     best = min(costs, key=lambda name: costs[name])
     told = "; ".join(f"{name} {value:.2f}" for name, value in costs.items())
     return (
@@ -95,18 +117,15 @@ QUESTIONS = (
         " Which share of the numbers becomes zero now?",
         {"per": "token"},
         _a_scale_for_each_token,
-        lambda state: (
-            few.rounded(state).zeroed < 0.2
-            and few.rounded(state.changed(per="tensor")).zeroed > 0.999
-            and few.cost(state) < few.cost(state.changed(per="tensor")) / 3
-        ),
+        _a_scale_for_each_token_is_true,
         controls=("per",),
         figure="map",
         guess="%",
     ),
     GuidedQuestion(
-        "Back to one scale for the *tensor*. Try *split*, *smooth* and *rotate*, and read what the model writes. Which"
-        " of the three brings the loss closest to that of the unrounded model?",
+        "Back to one scale for the *tensor*. *Split* keeps channels with huge numbers in 16 bits, *smooth* moves a part"
+        " of them into the weights, and *rotate* spreads them over many channels. Try them, and read what the model writes."
+        " Which of the three brings the loss closest to that of the unrounded model?",
         {"method": few.SPLIT},
         _which_repair,
         _which_repair_is_true,
@@ -115,8 +134,8 @@ QUESTIONS = (
         guess=("split", "smooth", "rotate"),
     ),
     GuidedQuestion(
-        "Now round *weights alone*, to 3 bits with a scale for 32 weights. Which share of the error of the layer's output"
-        " is left with *GPTQ*?",
+        "Now round *weights alone*, to 3 bits with a scale for 32 weights. *GPTQ* rounds a matrix column by column, and"
+        " the columns to come make up for the errors. Which share of the error of the layer's output is left with it?",
         {"part": WEIGHTS, "bits": 3, "method": "gptq", "group": "32"},
         _column_by_column,
         _column_by_column_is_true,
@@ -125,7 +144,8 @@ QUESTIONS = (
         guess="%",
     ),
     GuidedQuestion(
-        "Round *keys and values* to 2 bits. Which axis needs scales of its own in keys, and which in values? Try all four"
+        "Round *keys and values* to 2 bits. They are what the model keeps of earlier tokens: two tables with a row for each"
+        " token and a column for each channel. Which axis needs scales of its own in keys, and which in values? Try all four"
         " ways.",
         {"part": CACHE, "bits": 2, "keys": "channel", "values": "token"},
         _which_axes,
@@ -299,8 +319,7 @@ def facts() -> figures.DataTable:
     """The numbers of the text that stand in no table, each computed."""
     x = language_model_recording().layers[few.DOWN].inputs
     stream = language_model_recording()
-    place = int(np.abs(x).argmax())
-    token, channel = divmod(place, x.shape[1])
+    token, channel = _largest()
     survivors = np.argwhere(np.abs(x) > float(np.abs(x).max()) / 127 / 2)
     before = few.BLOCK
     loss = rounded_answers()[NOTHING].loss
@@ -313,7 +332,7 @@ def facts() -> figures.DataTable:
         "its median there": f"{float(stream.medians[before]):.1f}",
         "loss of the unrounded model (bits a token)": f"{loss:.2f}",
         "so a chance of one in": f"{2**loss:.0f}",
-        "and of one that knows nothing (bits a token)": f"{np.log2(VOCABULARY):.1f}",
+        "and of one that knows nothing (bits a token)": f"{KNOWS_NOTHING:.1f}",
     }
     return figures.DataTable({"what": list(known), "value": list(known.values())}, caption="Numbers of the text.")
 

@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 
 from lplab.checks import check_int
-from lplab.formats import inputs
+from lplab.formats import BlockFormat, Rounding, inputs
+from lplab.formats.counter_rng import seed_to_int
+from lplab.formats.rounding import as_rounding
+from lplab.quantizers import hadamard_arrays
 
 NVFP4_SIGNS = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
 """The signs of Transformer Engine's transform of 16 numbers, read in its reference quantizer for NVFP4."""
@@ -69,6 +72,11 @@ class Hadamard:
             return np.random.default_rng(self.signs).choice(np.array([-1, 1], np.float32), self.size)
         return np.array([1] * self.size if self.signs is None else self.signs, np.float32)
 
+    @cached_property
+    def sign_numbers(self) -> tuple[float, ...]:
+        """The signs as numbers."""
+        return tuple(self.sign_vector.tolist())
+
     def matrix(self) -> np.ndarray:
         """The matrix of the transform of a row of ``size`` numbers, float64 [size, size]: the definition."""
         index = np.arange(self.size)
@@ -90,14 +98,39 @@ class Hadamard:
         >>> Hadamard(4).apply(np.ones((2, 6))).shape
         (2, 8)
         """
-        xp, rows = _with_axis_last(x, axis)
-        fill = -rows.shape[-1] % self.size
-        if fill:
-            shape = (*rows.shape[:-1], fill)
-            rows = xp.concatenate([rows, np.zeros(shape, rows.dtype) if xp is np else rows.new_zeros(shape)], -1)
-        columns = rows.reshape(math.prod(rows.shape) // self.size, self.size).T
-        result = self._butterflies(xp, columns * self._signs_like(xp, rows)).T
-        return _back(xp, x, result.reshape(rows.shape), axis)
+        return hadamard_arrays.apply(x, self.sign_vector, axis)
+
+    def quantize(
+        self, x: Any, format: Any, rounding: str | Rounding = "nearest_even", seed: Any = None, axis: int = -1
+    ) -> Any:
+        """The numbers of a format that are nearest to the transform: ``format.quantize(transform.apply(x))``.
+
+        On a GPU one kernel transforms and rounds, where the format has blocks along one axis whose size is a power of
+        two: numbers are read and written once, and once more read for a scale of the tensor (NVFP4).
+
+        Args:
+            x: numpy array, torch tensor or list of floats.
+            format: a format of :mod:`lplab.formats`.
+            rounding, seed: as in ``format.quantize``.
+            axis: of the transform, and of the blocks of the format.
+
+        Returns:
+            The kind and dtype of x, as long as the transform. A tensor that requires a gradient gets that of the
+            rounded transform, transformed back.
+
+        >>> from lplab.formats import get
+        >>> Hadamard(4).quantize([6.0, 0.0, 0.1, 0.0], get("mxfp4"))
+        array([3., 3., 3., 3.])
+        """
+        rounding = as_rounding(rounding)
+        number = seed_to_int(seed) if rounding.is_stochastic else 0
+        if inputs.is_torch(x):
+            from lplab.quantizers import transformed_rounding
+
+            return transformed_rounding.quantize(self, x, format, rounding, number, axis)
+        transformed = self.apply(x, axis)
+        blocks = {"axis": axis} if isinstance(format, BlockFormat) else {}
+        return format.quantize(transformed, rounding, number, **blocks)
 
     def invert(self, y: Any, length: int | None = None, axis: int = -1) -> Any:
         """The numbers whose transform is y; of the last group only as many as belong to ``length`` numbers.
@@ -109,48 +142,4 @@ class Hadamard:
         Raises:
             ValueError: y is no transform: its length is no multiple of ``size``.
         """
-        xp, rows = _with_axis_last(y, axis)
-        if rows.shape[-1] % self.size:
-            raise ValueError(f"a transform has a multiple of {self.size} numbers along its axis, got {rows.shape[-1]}")
-        columns = rows.reshape(math.prod(rows.shape) // self.size, self.size).T
-        result = (self._butterflies(xp, columns) * self._signs_like(xp, rows)).T.reshape(rows.shape)
-        return _back(xp, y, result[..., : rows.shape[-1] if length is None else length], axis)
-
-    def _signs_like(self, xp: Any, rows: Any) -> Any:
-        """The signs as [size, 1] of the kind of an array."""
-        if xp is np:
-            return self.sign_vector.astype(rows.dtype)[:, None]
-        return xp.as_tensor(self.sign_vector, dtype=rows.dtype, device=rows.device)[:, None]
-
-    def _butterflies(self, xp: Any, columns: Any) -> Any:
-        """H / √size times [size, groups], by log2(size) rounds of sums and differences.
-
-        The groups lie along the last axis, so that each round works on memory that lies together.
-        """
-        shape, half = columns.shape, 1
-        columns = np.ascontiguousarray(columns) if xp is np else columns.contiguous()
-        while half < self.size:
-            pairs = columns.reshape(self.size // (2 * half), 2, half, shape[1])
-            a, b = pairs[:, 0], pairs[:, 1]
-            columns = xp.stack([a + b, a - b], 1).reshape(shape)
-            half *= 2
-        return columns * (1 / math.sqrt(self.size))
-
-
-def _with_axis_last(x: Any, axis: int) -> tuple[Any, Any]:
-    """numpy or torch, and x with the axis last in the type that it is computed in."""
-    if inputs.is_torch(x):
-        import torch
-
-        work = getattr(torch, inputs.tensor_dtype(x))
-        return torch, torch.moveaxis(x.to(work), axis, -1)
-    array = inputs.plain_array(x) if isinstance(x, np.ndarray) else inputs.as_float_array(x)
-    return np, np.moveaxis(array.astype(inputs.working_dtype(array.dtype.name), copy=False), axis, -1)
-
-
-def _back(xp: Any, x: Any, result: Any, axis: int) -> Any:
-    """The result with its axis where it was, in the dtype of x."""
-    result = xp.moveaxis(result, -1, axis)
-    if xp is np:
-        return result.astype(x.dtype) if isinstance(x, np.ndarray) else result
-    return result.to(x.dtype)
+        return hadamard_arrays.invert(y, self.sign_vector, length, axis)

@@ -11,9 +11,11 @@ import numpy as np
 from lplab.checks import check_positive
 from lplab.formats import BlockFormat, counter_rng, get, names
 from lplab.formats.counter_rng import seed_to_int
+from lplab.formats.inputs import is_torch
 from lplab.formats.paths import array_kernels, block_rounding
 from lplab.formats.rounding import as_rounding
 from lplab.quantizers import array_inputs
+from lplab.quantizers.hadamard import Hadamard
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,11 +85,29 @@ class PreScaled:
         if not array.ndim:
             raise ValueError("blocks need at least one axis, got a number")
         number = seed_to_int(seed) if self.rounding.is_stochastic else 0
+        if is_torch(x):
+            from lplab.quantizers.transformed_rounding import in_one_pass
+
+            spec = self.format.rounding_spec
+            found = in_one_pass((), spec, self.rounding, x.detach(), number, -1, self.factor)
+            if found is not None:
+                return array_inputs.straight_through(x, found)
         rows = array.reshape(-1, array.shape[-1]) if all(array.shape) else array.reshape(0, 0)
         values = self._by_rounding_up(rows, number) if xp is np and self._rounds_up else None
         if values is None:
             values = self._by_definition(xp, rows, number)
         return array_inputs.straight_through(x, close(values.reshape(array.shape)))
+
+    def quantize_transformed(self, transform: Hadamard, x: Any, seed: int) -> Any:
+        """The values of the transform of a tensor without gradient: ``quantize(transform.apply(x), seed)``.
+
+        On a GPU one kernel does both.
+        """
+        from lplab.quantizers.transformed_rounding import in_one_pass
+
+        number, spec = seed if self.rounding.is_stochastic else 0, self.format.rounding_spec
+        found = in_one_pass(transform.sign_numbers, spec, self.rounding, x, number, -1, self.factor)
+        return self.quantize(transform.apply(x), seed) if found is None else found
 
     @cached_property
     def _rounds_up(self) -> bool:
@@ -121,7 +141,9 @@ class PreScaled:
 
     def _round_blocks(self, xp: Any, split: Any, draws: Any) -> Any:
         spec = self.format.rounding_spec
-        factor = xp.asarray(self.factor, dtype=split.dtype) if xp is np else float(self.factor)
+        # A tensor, as torch on CUDA multiplies by the inverse of a number where it should divide.
+        where = {} if xp is np else {"device": split.device}
+        factor = xp.full((), self.factor, dtype=split.dtype, **where)
         _, (scales,) = block_rounding.scaled_blocks(xp, split, spec)
         smaller = array_kernels.widen(xp, (split * factor).reshape(-1)).reshape(split.shape)
         scaled = xp.where(xp.isfinite(split).all(-1)[..., None], smaller / scales, np.nan)

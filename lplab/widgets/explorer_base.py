@@ -23,7 +23,8 @@ class Explorer(ipywidgets.VBox):
     that says it in a sentence, and a subclass with `state_class`, `side`, `_figures` and `_summary`. Its name in
     ``lplab/widgets/__init__.py`` brings it to notebooks, and to the tests of all explorers. Where options depend on
     more than the state, it overrides `_options`; where a control shows something else than a field,
-    `_control_values`; where other fields follow a change, `ExplorerState.changed`.
+    `_control_values`; where other fields follow a change, `ExplorerState.changed`; where a control changes nothing,
+    `_off`.
 
     Args:
         **position: fields of the state; Reset returns to them.
@@ -163,10 +164,18 @@ class Explorer(ipywidgets.VBox):
         """Python that gives the numbers of a state."""
         return str(state.code)
 
+    def _off(self, state: Any) -> dict[str, str]:
+        """The controls that change nothing in a state, by name, and why: they are grey, and the tooltip says why."""
+        return {}
+
     def _update_options(self, state: Any) -> None:
         """Update what controls offer in a state; callbacks are off meanwhile."""
         for name, options in self._options(state).items():
             set_options(self.controls[name], options)
+        reasons, declared = self._off(state), self.state_class.controls()
+        for name, control in self.controls.items():
+            control.disabled = name in reasons
+            control.tooltip = reasons.get(name) or getattr(declared.get(name), "tooltip", "") or None
 
     def _draw(self, state: Any) -> None:
         """Update everything that is shown to a state."""

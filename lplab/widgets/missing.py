@@ -18,8 +18,8 @@ def missing_package(error: BaseException) -> str:
     >>> missing_package(ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")), missing_package(OSError())
     ('torch', '')
     """
-    found = error if isinstance(error, ModuleNotFoundError) else error.__cause__
-    name = found.name if isinstance(found, ModuleNotFoundError) else None
+    cause = error if isinstance(error, ModuleNotFoundError) else error.__cause__
+    name = cause.name if isinstance(cause, ModuleNotFoundError) else None
     package = (name or "").partition(".")[0]
     return "" if package == "lplab" else package
 

@@ -59,10 +59,10 @@ class OneScreen:
             ValueError: the explorer has no such control or figure.
         """
         side, parts = self.explorer.side, self.explorer.parts
-        known = [name for names in side.values() for name in names]
-        for kind, wanted, there in (("control", controls, known), ("figure", [figure], list(self.frames))):
-            for missing in (name for name in wanted if name not in there):
-                raise ValueError(f"no {kind} {missing!r}; there are: {', '.join(there)}")
+        all_controls = [name for names in side.values() for name in names]
+        for kind, wanted, offered in (("control", controls, all_controls), ("figure", [figure], list(self.frames))):
+            for missing in (name for name in wanted if name not in offered):
+                raise ValueError(f"no {kind} {missing!r}; there are: {', '.join(offered)}")
         self._figure = figure
         self.shown.children = [widget for name in controls for widget in parts[name]]
         more: list[ipywidgets.Widget] = []

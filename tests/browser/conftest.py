@@ -45,16 +45,16 @@ def window(chromium: Any, jupyter: Any) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def opening(window: Any, session: pytest.Session, own_kernel: bool) -> Iterator[Callable[..., Any]]:
+def opening(window: Any, session: pytest.Session) -> Iterator[Callable[..., Any]]:
     """Open one notebook in the window; afterwards nothing may have failed unseen.
 
     Where a test failed, page and kernel may be in any state: the next notebook gets new ones.
     """
     opened, failed = [], session.testsfailed
 
-    def open_(cells: list[str] | dict[str, Any], seconds: float) -> Any:
+    def open_(cells: list[str] | dict[str, Any], seconds: float, kernel: str = "cells") -> Any:
         assert not opened, "the window holds one notebook"
-        opened.append(Notebook(window, cells, seconds, own_kernel))
+        opened.append(Notebook(window, cells, seconds, kernel))
         return opened[0]
 
     fine = False
@@ -71,13 +71,13 @@ def opening(window: Any, session: pytest.Session, own_kernel: bool) -> Iterator[
 @pytest.fixture(scope="module")
 def open_notebook(window: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
     """Open a notebook of cells, in the kernel that such notebooks use one after the other."""
-    with opening(window, request.session, own_kernel=False) as open_:
+    with opening(window, request.session) as open_:
         yield lambda *cells: open_(list(cells), 60)
 
 
 @pytest.fixture
-def open_lab(window: Any, request: pytest.FixtureRequest) -> Iterator[Callable[[Path, float], Any]]:
-    """Open a lab as it comes, without the outputs that are stored in it, in a kernel of its own."""
+def open_lab(window: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
+    """Open a lab as it comes, without the outputs that are stored in it, in a kernel of its own or one with a name."""
 
     def lab(path: Path) -> dict[str, Any]:
         book = json.loads(path.read_text("utf-8"))
@@ -86,5 +86,5 @@ def open_lab(window: Any, request: pytest.FixtureRequest) -> Iterator[Callable[[
                 cell.update(outputs=[], execution_count=None)
         return book
 
-    with opening(window, request.session, own_kernel=True) as open_:
-        yield lambda path, seconds: open_(lab(path), seconds)
+    with opening(window, request.session) as open_:
+        yield lambda path, seconds, kernel="": open_(lab(path), seconds, kernel)

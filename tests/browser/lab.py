@@ -172,9 +172,9 @@ SIZE = {"width": 1440, "height": 1000}
 class Window:
     """A page of JupyterLab in which notebooks are opened one after the other.
 
-    Loading the page and starting a kernel take most of the time of a notebook. So the page stays, and so does one
-    kernel, for notebooks that need none of their own: they have one file name, and JupyterLab gives a file that is
-    opened again the kernel that it had.
+    Loading the page and starting a kernel take most of the time of a notebook. So the page stays, and so do kernels
+    with a name: their notebooks have one file name, and JupyterLab gives a file that is opened again the kernel that it
+    had.
     """
 
     def __init__(self, lab: Lab, browser: Any) -> None:
@@ -185,7 +185,7 @@ class Window:
         """Load the page, at its first notebook or after `discard`."""
         self.outside: list[str] = []
         self.errors: list[str] = []
-        self.name = f"{secrets.token_hex(4)}.ipynb"  # of the notebooks that share a kernel
+        self.names: dict[str, str] = {}  # of the notebooks that share a kernel
         self.context = self.browser.new_context(viewport=SIZE)
         self.context.route(lambda url: not url.startswith((self.lab.url, "data:", "blob:")), self._refuse)
         self.page = self.context.new_page()
@@ -193,12 +193,14 @@ class Window:
         self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
 
-    def show(self, cells: list[str] | dict[str, Any], own_kernel: bool) -> str:
-        """Open a notebook, wait for its kernel, and return the name of its file."""
+    def show(self, cells: list[str] | dict[str, Any], kernel: str) -> str:
+        """Open a notebook in a kernel, "" for a new one; wait for it, and return the name of the notebook's file."""
         new = self.context is None
         if new:
             self.load()
-        name = f"{secrets.token_hex(4)}.ipynb" if own_kernel else self.name
+        name = f"{secrets.token_hex(4)}.ipynb"
+        if kernel:
+            name = self.names.setdefault(kernel, name)
         write(self.lab.root / name, cells)
         if new:
             self.page.goto(f"{self.lab.url}/doc/tree/{name}?token={self.lab.token}", wait_until="domcontentloaded")
@@ -225,10 +227,10 @@ class Notebook:
     """A notebook of the given cells, or a whole one, open in a window and run from top to bottom."""
 
     def __init__(
-        self, window: Window, cells: list[str] | dict[str, Any], seconds: float = 60, own_kernel: bool = False
+        self, window: Window, cells: list[str] | dict[str, Any], seconds: float = 60, kernel: str = "cells"
     ) -> None:
-        self.window, self.own_kernel = window, own_kernel
-        self.name = window.show(cells, own_kernel)
+        self.window, self.own_kernel = window, not kernel
+        self.name = window.show(cells, kernel)
         self.page = window.page
         self.page.evaluate(LISTEN)
         self.page.evaluate("() => jupyterapp.commands.execute('notebook:run-all-cells')")

@@ -27,7 +27,7 @@ def explorer(window, request):
     """An explorer alone in a notebook, and a box below it for its figures drawn anew."""
     made = f"explorer = widgets.{request.param}({EXPLORERS[request.param]}); explorer"
     cells = ["from lplab import widgets", made, "import ipywidgets; again = ipywidgets.VBox(); again"]
-    with opening(window, request.session, own_kernel=False) as open_:
+    with opening(window, request.session) as open_:
         notebook = open_(cells, 60)
         drawn = "() => document.querySelectorAll('.lp-columns .js-plotly-plot .main-svg .subplot').length > 0"
         notebook.sees(drawn, True)
@@ -46,9 +46,13 @@ PLACES = """() => {
     const {top, bottom, left, right} = element.getBoundingClientRect();
     return {top, bottom, left, right};
   };
+  const seen = selector => [...document.querySelectorAll(selector)].filter(each => each.checkVisibility());
   const columns = document.querySelector('.lp-columns'), first = columns.querySelector('.js-plotly-plot');
   return {
-    seen: document.querySelector('.jp-WindowedPanel-outer, .jp-Notebook').clientHeight,
+    pane: document.querySelector('.jp-WindowedPanel-outer, .jp-Notebook').clientHeight,
+    lists: seen('.lp-controls select').map(list => Math.round(list.getBoundingClientRect().height)),
+    tracks: seen('.lp-side .widget-hslider:not(.lp-long-slider) .slider-container')
+      .map(track => Math.round(track.getBoundingClientRect().width)),
     root: box(columns.closest('.lp-controls')), side: box(columns.querySelector('.lp-side')), figure: box(first),
     texts: [...columns.querySelectorAll('.lp-fig')].map(figure => ({
       figure: box(figure),
@@ -97,7 +101,7 @@ def places(explorer):
 def test_controls_and_first_figure_are_visible_together(places, size):
     at = places[size]
     ends = max(at["side"]["bottom"], at["figure"]["bottom"]) - at["root"]["top"]
-    assert ends + STEPPER <= at["seen"], at
+    assert ends + STEPPER <= at["pane"], at
     assert at["figure"]["bottom"] - at["figure"]["top"] <= MAX_FIGURE + 40  # a title of three lines
     assert at["figure"]["right"] <= SIZES[size][0]
 
@@ -150,26 +154,15 @@ def test_no_words_are_cut_by_the_edge_of_a_plot(places, size):
     assert not cut
 
 
-LISTS = """() => [...document.querySelectorAll('.lp-controls select')].filter(list => list.checkVisibility())
-  .map(list => Math.round(list.getBoundingClientRect().height))"""
-
-
-def test_lists_are_high_enough_for_their_words(explorer):
+def test_lists_are_high_enough_for_their_words(places):
     """A list with its label above it takes no height from its row."""
-    for size in SIDE_BY_SIDE:
-        places_at(explorer, size)
-        assert min(explorer.page.evaluate(LISTS), default=28) >= 26, size
+    assert min((height for size in SIDE_BY_SIDE for height in places[size]["lists"]), default=28) >= 26
 
 
-TRACKS = """() => [...document.querySelectorAll('.lp-side .widget-hslider:not(.lp-long-slider) .slider-container')]
-  .filter(track => track.checkVisibility()).map(track => Math.round(track.getBoundingClientRect().width))"""
-
-
-def test_tracks_of_sliders_are_of_one_length(explorer):
+def test_tracks_of_sliders_are_of_one_length(places):
     """Also beside a readout for "65,536", and of a slider that has none."""
     for size in SIZES:
-        places_at(explorer, size)
-        assert len(set(explorer.page.evaluate(TRACKS))) <= 1, size
+        assert len(set(places[size]["tracks"])) <= 1, size
 
 
 # Of each subplot whose traces have boxes: its name, and places of marks and along lines within it.

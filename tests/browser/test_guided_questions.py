@@ -52,7 +52,7 @@ def asked(window, request):
     name, place = request.param
     made = f"explorer, questions = {name}.GUIDED[{place}]\nview = guided(explorer(), questions); view"
     cells = [f"from lplab.labs import {name}\nfrom lplab.labs.guided import guided", made]
-    with opening(window, request.session, own_kernel=False) as open_:
+    with opening(window, request.session) as open_:
         notebook = open_(cells, 60)
         notebook.page.set_viewport_size(LAPTOP)
         notebook.sees(SETTLED, True)
@@ -71,20 +71,28 @@ def settled(notebook):
     raise AssertionError(f"the page does not come to rest: {now}")
 
 
-def test_question_controls_figure_and_answer_are_on_one_screen(asked):
-    """The figure stays where it is when the answer opens and moves the controls; its title says nothing before."""
+@pytest.fixture(scope="module")
+def on_a_laptop(asked):
+    """Of each question: the name of its figure, its controls, and the page with its answer closed and opened."""
     asked.python("view.explorer.reset()")
+    found = []
     for number in range(asked.python("len(view.questions)")):
         asked.python(f"view.ask({number})")
         controls = asked.python("list(view.question.controls)")
-        assert len([name for name in controls if name not in PRESETS]) <= MOST_CONTROLS
-        closed = settled(asked)
         named = asked.python("view.explorer.figure_names[view.question.figure]")
-        assert closed["titles"] == [named] and not closed["answers"], closed
+        closed = settled(asked)
         asked.python("view.toggle_answer()")
         asked.sees(PLACES.replace("return {", "return seen('.lp-guided-answer').length; return {"), 1)
-        opened = settled(asked)
+        found.append((named, controls, closed, settled(asked)))
         assert asked.python("view.explorer.position == view.explorer.state_at(**view.question.position)")
+    return found
+
+
+def test_question_controls_figure_and_answer_are_on_one_screen(on_a_laptop):
+    """The figure stays where it is when the answer opens and moves the controls; its title says nothing before."""
+    for number, (named, controls, closed, opened) in enumerate(on_a_laptop):
+        assert len([name for name in controls if name not in PRESETS]) <= MOST_CONTROLS
+        assert closed["titles"] == [named] and not closed["answers"], closed
         assert opened["titles"] != [named] and opened["titles"], opened
         assert opened["at"] == closed["at"], f"question {number + 1}: the figure moved"
         assert opened["needs"] <= PANE, f"question {number + 1}: {opened}"
@@ -123,20 +131,18 @@ def test_on_a_phone_the_answer_opens_below_the_figure(asked):
         asked.page.set_viewport_size(LAPTOP)
 
 
-def test_on_a_phone_no_plot_is_squeezed_between_names_and_numbers(asked):
-    """Names stand above their rows there, all of them; back on a laptop the figure is as it was."""
-    before = {}
-    for width in (LAPTOP, PHONE, LAPTOP):
+def test_on_a_phone_no_plot_is_squeezed_between_names_and_numbers(asked, on_a_laptop):
+    """Names stand above their rows there, all of them; back on a laptop each figure is as it was."""
+    figures = {named: number for number, (named, *_) in enumerate(on_a_laptop)}
+    for width, numbers in ((PHONE, range(len(on_a_laptop))), (LAPTOP, figures.values())):
         asked.page.set_viewport_size(width)
-        for number in range(asked.python("len(view.questions)")):
+        for number in numbers:
             asked.python(f"view.ask({number})")
             asked.python("view.set_controls()")
-            seen = settled(asked)
+            seen, before = settled(asked), on_a_laptop[number][-1]
             if width is PHONE:
                 assert min(seen["wide"]) >= NARROWEST_PANEL, f"question {number + 1}: {seen}"
-                assert seen["named"] == before[number]["named"] and seen["ticks"] >= 2, f"question {number + 1}: {seen}"
+                assert seen["named"] == before["named"] and seen["ticks"] >= 2, f"question {number + 1}: {seen}"
             else:
-                was = before.setdefault(number, seen)
-                assert [seen[name] for name in ("wide", "panels", "named")] == [
-                    was[name] for name in ("wide", "panels", "named")
-                ]
+                compared = ("wide", "panels", "named")
+                assert [seen[name] for name in compared] == [before[name] for name in compared], (number, seen, before)

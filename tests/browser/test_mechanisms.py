@@ -53,7 +53,9 @@ from tests.widgets.mechanisms.test_stripes import block_of
 from tests.widgets.mechanisms.test_union import by_hand as union_by_hand
 
 pytestmark = pytest.mark.browser
-PLACES = 50
+# Drags with two keys each, steps of a walk, and how many places it must reach. A page of another width, or a notebook,
+# has the same script: there a short walk tells that it runs, and other handles and places than those of the long one.
+LONG, SHORT = (4, 300, 50), (1, 60, 12)
 PAINT = 100  # milliseconds
 TARGET = 44  # pixels that a finger needs
 KEYS = ("ArrowRight", "ArrowLeft", "ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End")
@@ -393,19 +395,20 @@ CHECKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
 # ---- driving ---------------------------------------------------------------------------------------------------------
 
 
-def drive(page: Any, one: Any, name: str) -> None:
+def drive(page: Any, one: Any, name: str, where: str, walk: tuple[int, int, int]) -> None:
     """Move a mechanism at random, and compare what it shows with the library at each place."""
+    drags, steps, places = walk
     one.evaluate(RECORD)
-    handles, rng = one.get_by_role("slider"), random.Random(name)
-    for _ in range(4):
+    handles, rng = one.get_by_role("slider"), random.Random(f"{name} {where}")
+    for _ in range(drags):
         which = rng.randrange(handles.count())
         drag(page, handles.nth(which), rng)
         handles.nth(which).evaluate("handle => handle.focus()")
         for key in rng.choices(KEYS, k=2):
             page.keyboard.press(key)
-    one.evaluate(WALK, [[rng.random() < 0.4, rng.random(), rng.choice(KEYS)] for _ in range(300)])
+    one.evaluate(WALK, [[rng.random() < 0.4, rng.random(), rng.choice(KEYS)] for _ in range(steps)])
     seen = {text: json.loads(text) for text in one.evaluate("one => one.lpSeen")}
-    assert len(seen) >= PLACES, f"{name} was at {len(seen)} places"
+    assert len(seen) >= places, f"{name} was at {len(seen)} places"
     for now, state in seen.values():
         CHECKS[name](now, state)
 
@@ -433,45 +436,62 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server.shutdown()
 
 
+@pytest.fixture(scope="module")
+def tabs(chromium: Any, address: str) -> Iterator[tuple[Callable[..., Any], list[str]]]:
+    """A function that gives a tab with some options, and what went wrong in the tabs so far.
+
+    A new tab is a new process, which takes longer than a test in it: so there is one for each set of options.
+    """
+    made: dict[str, Any] = {}
+    wrong: list[str] = []
+
+    def tab(**options: Any) -> Any:
+        if str(options) not in made:
+            made[str(options)] = page = chromium.new_context(**options).new_page()
+            page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+            page.on("pageerror", lambda error: wrong.append(str(error)))
+            own = (address, "data:")
+            page.on("request", lambda request: None if request.url.startswith(own) else wrong.append(request.url))
+        return made[str(options)]
+
+    yield tab, wrong
+    for page in made.values():
+        page.context.close()
+
+
 @pytest.fixture
-def open_page(chromium: Any, address: str) -> Iterator[Callable[..., Any]]:
+def open_page(tabs: Any, address: str) -> Iterator[Callable[..., Any]]:
     """Open the page of a mechanism; afterwards nothing may have failed, and nothing was asked of another address."""
-    contexts, wrong, asked = [], [], []
+    tab, wrong = tabs
 
     def open_(name: str, width: int, **options: Any) -> tuple[Any, Any]:
-        context = chromium.new_context(viewport={"width": width, "height": 760}, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on(
-            "request", lambda request: None if request.url.startswith((address, "data:")) else wrong.append(request.url)
-        )
+        page = tab(**options)
+        page.set_viewport_size({"width": width, "height": 760})
         page.goto(f"{address}{name}.html")
+        page.mouse.move(0, 0)
         one = page.locator(".lp-mechanism[data-shown]")
         one.wait_for()
         return page, one
 
+    wrong.clear()
     yield open_
-    for context in contexts:
-        context.close()
-    assert wrong == [] and all(url.startswith((address, "data:")) for url in asked)
+    assert wrong == []
 
 
 def places() -> list[Any]:
-    """Each mechanism at each width; by default each at one of them, in turn."""
-    cases = [(name, width) for name in MECHANISMS for width in mechanism_pages.WIDTHS]
-    turns = {name: mechanism_pages.WIDTHS[k % 3] for k, name in enumerate(MECHANISMS)}
-    return [case if turns[case[0]] == case[1] else slow(case) for case in cases]
+    """Each mechanism at each width; by default each at one of them, in turn, and there on a long walk."""
+    widths = [(k, name, width) for k, name in enumerate(MECHANISMS) for width in mechanism_pages.WIDTHS]
+    turn = {True: lambda case: (*case, LONG), False: lambda case: slow((*case, SHORT))}
+    return [turn[mechanism_pages.WIDTHS[k % 3] == width]((name, width)) for k, name, width in widths]
 
 
-@pytest.mark.parametrize(("name", "width"), places())
-def test_a_mechanism_shows_what_the_library_computes_without_a_kernel(open_page, name, width):
+@pytest.mark.parametrize(("name", "width", "walk"), places())
+def test_a_mechanism_shows_what_the_library_computes_without_a_kernel(open_page, name, width, walk):
     page, one = open_page(name, width)
     paint = page.evaluate("name => performance.getEntriesByName(`lp-mechanism ${name}`)[0].duration", name)
     assert paint < PAINT
     assert one.bounding_box()["width"] <= min(760, width) and one.locator("svg").bounding_box()["height"] <= 320
-    drive(page, one, name)
+    drive(page, one, name, str(width), walk)
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     told = one.get_by_role("status")
     assert told.get_attribute("aria-live") == "polite" and told.inner_text().strip().endswith((".", "?"))
@@ -485,7 +505,7 @@ def test_mechanisms_show_what_the_library_computes_in_a_notebook(open_notebook):
         one = notebook.page.locator(f".lp-mechanism[data-name={name}][data-shown]")
         one.wait_for()
         one.scroll_into_view_if_needed()
-        drive(notebook.page, one, name)
+        drive(notebook.page, one, name, "notebook", SHORT)
     assert notebook.page.locator(".jp-Cell").count() == 1 + len(shown), "Jupyter took a key"
 
 

@@ -7,8 +7,9 @@ import pytest
 from lplab import cli
 from lplab.claims.framework.branches import BranchPlan
 from lplab.exercises.capstone import scoring, stored_field
+from lplab.exercises.capstone.meetings import MEETINGS
 from lplab.exercises.capstone.published_recipes import PLAIN, RECIPES
-from lplab.exercises.capstone.scoring import PRACTICE_SEEDS
+from lplab.exercises.capstone.scores import PRACTICE_SEEDS
 
 
 @pytest.fixture
@@ -47,7 +48,23 @@ def test_a_recipe_to_start_from_can_be_scored(short, capsys, tmp_path):
     assert row["bits"] == pytest.approx(stored.costs.bits, abs=1e-5)
 
 
+def test_the_field_of_lab_16_is_printed(capsys):
+    assert cli.main(["capstone", "--lab", "16"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split("  ")[-2:] == ["gap (of the way)", "on each seed"]
+    assert [line.split("  ")[0] for line in lines[1:]] == list(MEETINGS.names)
+    kept = {line.split("  ")[0] for line in lines[1:] if "over the budget" not in line}
+    assert "SparseLoCo (2025)" in kept and "FedAvg (2017)" not in kept
+
+
+def test_a_way_to_meet_to_start_from_can_be_read(capsys):
+    assert cli.main(["capstone", "--lab", "16", "--start-from", "SparseLoCo (2025)"]) == 0
+    assert MEETINGS.checked(json.loads(capsys.readouterr().out)).every == 15
+
+
 BAD = {
+    "no way to meet": (["mine.json", "--lab", "16"], "the recipe: unknown key 'weight'"),
+    "no such way": (["--lab", "16", "--start-from", "DiLoC"], "the field has no 'DiLoC'; it has FedAvg (2017)"),
     "no file": (["nowhere.json"], "nowhere.json: No such file or directory"),
     "a folder": (["."], "Is a directory"),
     "no JSON": (["text.json"], "a recipe must be JSON"),

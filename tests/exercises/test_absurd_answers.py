@@ -4,7 +4,7 @@ import pytest
 
 from lplab import exercises
 from lplab.exercises.isolation.answers import Answer
-from tests.kinds import one_in_three
+from tests.kinds import one_in_three, tiered
 
 HUGE = "10**400"  # no float is as large
 BY_DEFAULT = ("01.2", "11.1")
@@ -15,12 +15,11 @@ def verdict(name, source):
     return exercises.judge(exercise, Answer(source.replace("NAME", exercise.name), exercise.name))
 
 
-def each_exercise():
-    slow = [pytest.mark.slow]  # a process for each
-    return [pytest.param(name, marks=[] if name in BY_DEFAULT else slow) for name in exercises.names()]
+# The number is refused before an exercise sees it; its form says what it wanted. So one exercise of each form.
+OF_EACH_FORM = {type(exercises.get(name).form): name for name in (*exercises.names(), *BY_DEFAULT)}.values()
 
 
-@pytest.mark.parametrize("name", each_exercise())
+@pytest.mark.parametrize("name", tiered(OF_EACH_FORM, lambda name: name in BY_DEFAULT))
 def test_an_integer_that_no_float_holds_is_a_wrong_answer(name):
     for result in (HUGE, f"[1, ({HUGE}, 2)]"):
         found = verdict(name, f"def NAME(*args, **more):\n    return {result}\n")

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from lplab import widgets
-from lplab.exercises.capstone.costs import costs_of
+from lplab.exercises.capstone.costs import BUDGET, costs_of
 from lplab.exercises.capstone.points import FOR_BUDGET, MAX_POINTS
 from lplab.exercises.capstone.published_recipes import is_published, plain_mxfp4
-from lplab.exercises.capstone.scoring import BUDGET, checked_recipe
+from lplab.exercises.capstone.scoring import checked_recipe
 from lplab.exercises.checks.variants import function_of
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.lab14 import EXERCISES, draw_pair, draw_slopes, draw_two_weights

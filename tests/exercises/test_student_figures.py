@@ -28,6 +28,10 @@ def nothing_in_it(*given):
     return {}
 
 
+def unwritten(*given):
+    raise NotImplementedError
+
+
 def draw_e4m3fn(function):
     return draw_rounding(function, "e4m3fn")
 
@@ -76,10 +80,11 @@ def draw_e4m3fn(function):
         (lab16.draw_means, "Here the length of real steps, as your nothing_in_it averages them", "two arrays of"),
     ],
 )
-def test_an_empty_dict_is_told_what_is_missing(draw, waiting, missing):
+def test_what_is_missing_is_told_for_an_empty_dict_and_for_nothing(draw, waiting, missing):
     shown = draw(nothing_in_it)
     assert isinstance(shown, Text)
     assert waiting in str(shown) and f"(now: it returns a dict: return {missing}" in str(shown)
+    assert "(now: it is not written yet" in str(draw(unwritten))
 
 
 def test_where_the_librarys_curves_are_drawn_alone_the_figure_says_what_is_missing():

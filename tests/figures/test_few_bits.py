@@ -22,6 +22,16 @@ def test_the_text_the_marks_and_the_alt_text_say_the_same():
     assert set(trace(fig, "unrounded").x) == {5.4}
 
 
+def test_marks_of_equal_losses_stand_below_one_another_and_the_chosen_one_is_named():
+    fig = figures.written_text(
+        "", {"smooth": 5.68, "rotate": 5.68, "worst": 30.0}, "worst", unrounded=5.4, limits=(5, 16)
+    )
+    (first, second), (chosen,) = trace(fig, "other recipes").y, trace(fig, "this recipe").y
+    assert first > second > chosen
+    name = trace(fig, "name")
+    assert name.text[0].strip() == "worst" and (name.y[0], name.textposition) == (chosen, "middle left")
+
+
 def test_long_texts_end_in_an_ellipsis_and_fit_a_phone():
     lines = lines_of("Supercalifragilistic " * 60)
     assert len(lines) == LINES and lines[-1].endswith("…") and max(map(len, lines)) <= LETTERS

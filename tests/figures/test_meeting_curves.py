@@ -54,7 +54,20 @@ def test_the_plane_has_all_dots_inside_and_names_them():
 def test_names_of_dots_at_one_height_do_not_lie_on_the_dot_before():
     dots = {"seldom": (8e3, 2.364), "often": (38e3, 2.363), "far": (480.0, 2.36), "low": (455e3, 2.3)}
     names = trace(figures.byte_loss_plane(dots, (38e3, 2.36), {"alone": 2.41}), "names")
-    assert names.textposition.tolist() == ["middle left", "middle right", "middle right", "middle left"]
+    assert names.textposition.tolist() == ["top left", "middle right", "middle right", "middle left"]
+    dots["seldom"] = (8e3, 2.356)
+    names = trace(figures.byte_loss_plane(dots, (38e3, 2.36), {"alone": 2.41}), "names")
+    assert names.textposition[0] == "bottom left", "below the dot before"
+
+
+def test_a_training_that_diverges_does_not_press_the_others_together():
+    dots, alone = {"few": (480.0, 2.35), "all": (455e3, 2.3)}, {"alone": 2.41}
+    fig = figures.byte_loss_plane(dots, (480.0, 3.336), alone)
+    (ring,) = trace(fig, "this setting").y
+    assert 2.41 < ring < fig.layout.yaxis.range[1] < 2.46 and trace(fig, "above the axis").text[0].strip() == "3.336 ↑"
+    assert "480 B a step, 3.336 bits" in fig.layout.meta["title"]
+    near = figures.byte_loss_plane(dots, (480.0, 2.42), alone)
+    assert trace(near, "this setting").y.tolist() == [2.42] and trace(near, "above the axis").text[0] == ""
 
 
 @pytest.mark.parametrize("dot", [(0.0, 2.3), (10.0, np.nan)])

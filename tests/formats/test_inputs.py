@@ -235,7 +235,7 @@ def test_masked_arrays(fmt):
     out = x.copy()
     assert fmt.quantize(x, out=out) is out
     assert_same(out.filled(0), fmt.quantize(x).filled(0), x.filled(0))
-    with pytest.raises((TypeError, ValueError), match="lose its mask|has no codes"):
+    with pytest.raises(TypeError, match="lose its mask"):
         fmt.encode(x)
     assert fmt.quantize(np.ma.masked) is np.ma.masked
     with pytest.raises(TypeError, match="lose its mask"):

@@ -72,6 +72,20 @@ def test_tiles_are_blocks_in_another_order(rounding):
     assert not np.array_equal(found, x)
 
 
+@pytest.mark.parametrize("fmt", [F.BlockFormat(E2M1, block_size=(4, 32)), NVFP4_TILES], ids=repr)
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_codes_of_tiles_have_their_values(fmt, axis):
+    x = wild((3, 40, 50))
+    codes, of_tensor = (fmt.encode(array, "stochastic", 5, axis=axis) for array in (x, torch.tensor(x)))
+    np.testing.assert_array_equal(fmt.decode(codes, axis=axis), fmt.quantize(x, "stochastic", 5, axis=axis))
+    shape = np.moveaxis(np.empty(codes.scales.shape), axis, -1).shape
+    moved = np.moveaxis(x, axis, -1).shape
+    assert shape == (*moved[:-2], -(-moved[-2] // fmt.tile[0]), -(-moved[-1] // fmt.tile[1]))
+    for of_array, other in zip(codes, of_tensor, strict=True):
+        np.testing.assert_array_equal(of_array, np.asarray(other))
+    np.testing.assert_array_equal(fmt.decode(of_tensor, axis=axis).numpy(), fmt.decode(codes, axis=axis))
+
+
 def test_out_lists_half_precision_and_gradients():
     fmt, x = F.BlockFormat(E2M1, block_size=(16, 16)), wild((20, 20))
     want, out = fmt.quantize(x), np.empty_like(x)
@@ -91,7 +105,7 @@ def test_out_lists_half_precision_and_gradients():
     (lambda: F.BlockFormat(E2M1, block_size=(0, 16)), "block_size.0. must be an integer from 1"),
     (lambda: NVFP4_TILES.quantize(np.ones(4)), "tiles of 16 × 16 need at least two axes, got 1"),
     (lambda: NVFP4_TILES.quantize(np.ones((4, 4)), axis=2), "axis must be from -2 to 1"),
-    (lambda: NVFP4_TILES.encode(np.ones((4, 4))), "encode takes blocks along one axis"),
+    (lambda: NVFP4_TILES.encode(np.ones(4)), "tiles of 16 × 16 need at least two axes, got 1"),
     (lambda: NVFP4_TILES.quantize(np.ones((4, 4)), out=np.ones((4, 5))), "out must be like x"),
     (lambda: F.BlockFormat(F.get("int8"), scale=FP32), "blocks of integers need a power of two"),
 ])  # fmt: skip

@@ -1,12 +1,17 @@
 """Runs a notebook as a browser would: with few packages, no other processes and no threads.
 
-    python -m tests.labs.light_process NOTEBOOK    print, for each code cell, what it shows, as a line of JSON
+    python -m tests.labs.light_process    read folders from standard input, and run the lab.ipynb in each
+
+Into the folder goes shown.jsonl: for each code cell what it shows, as a line of JSON. The answer is the exit code.
 
 What can be imported besides Python's own modules and lplab: numpy, pandas, plotly, ipywidgets, anywidget, and what
-these require. The cells run in IPython's shell in this very process, since a kernel would start threads.
+these require. The cells run in IPython's shell in this very process, since a kernel would start threads: in a copy of
+it, made by ``fork`` when all these are imported, which takes longer than many labs. Where there is no ``fork``, the
+process runs one notebook and ends.
 """
 
 import contextlib
+import importlib
 import importlib.metadata
 import json
 import os
@@ -108,16 +113,38 @@ def shown_cells(notebook: dict[str, Any]) -> Iterator[dict[str, Any]]:
         }
 
 
-def main() -> int:
-    """Run the notebook; 1 if a cell raised an error."""
-    notebook = json.loads(Path(sys.argv[1]).read_text("utf-8"))
-    take_away()
+def run(folder: Path) -> int:
+    """Run the notebook in a folder; 1 if a cell raised an error."""
+    os.chdir(folder)
+    os.environ["LPLAB_PROGRESS"] = str(folder / "none.json")
     failed = 0
-    for cell in shown_cells(notebook):
-        failed |= bool(cell["error"])
-        print(json.dumps(cell), flush=True)
+    with (folder / "shown.jsonl").open("w", encoding="utf-8") as shown:
+        for cell in shown_cells(json.loads((folder / "lab.ipynb").read_text("utf-8"))):
+            failed |= bool(cell["error"])
+            print(json.dumps(cell), file=shown, flush=True)
     return failed
 
 
+def main() -> None:
+    """Run notebooks until standard input ends."""
+    fork = getattr(os, "fork", None)
+    take_away()
+    for name in ("IPython", *PACKAGES, "lplab.exercises", "lplab.widgets", "lplab.figures"):
+        importlib.import_module(name)
+    for line in sys.stdin:
+        folder = Path(line.rstrip("\n"))
+        if fork is None:
+            print(run(folder), flush=True)
+            return
+        if not (child := fork()):
+            code = 2
+            try:
+                code = run(folder)
+            finally:  # never back into the loop, with an error neither
+                sys.stderr.flush()
+                os._exit(code)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

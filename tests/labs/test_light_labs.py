@@ -20,20 +20,25 @@ BY_DEFAULT = ("00", "unsolved")
 UNSOLVED = ("00", "04", "08")  # of the others, the solved labs show the same numbers
 
 
-def run_light(book: dict, folder: Path) -> list[dict]:
-    """What the code cells of a notebook show in such a process, in their order."""
-    path = folder / "lab.ipynb"
-    path.write_text(json.dumps(book), "utf-8")
-    env = {
-        **os.environ,
-        "PYTHONPATH": str(PROJECT),
-        "OMP_NUM_THREADS": "1",
-        "LPLAB_PROGRESS": str(folder / "none.json"),
-    }
-    command = [sys.executable, "-m", "tests.labs.light_process", str(path)]
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600)
-    assert done.stdout, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+@pytest.fixture(scope="module")
+def run_light():
+    """Runs a notebook in such a process; what its code cells show, in their order."""
+    env = {**os.environ, "PYTHONPATH": str(PROJECT), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "tests.labs.light_process"]
+    processes = []
+
+    def run(book: dict, folder: Path) -> list[dict]:
+        (folder / "lab.ipynb").write_text(json.dumps(book), "utf-8")
+        if not processes or processes[-1].poll() is not None:
+            pipe = subprocess.PIPE
+            processes.append(subprocess.Popen(command, cwd=folder, env=env, stdin=pipe, stdout=pipe, text=True))
+        print(folder, file=processes[-1].stdin, flush=True)
+        assert processes[-1].stdout.readline() in ("0\n", "1\n"), "it ended in another way than by an error in a cell"
+        return [json.loads(line) for line in (folder / "shown.jsonl").read_text("utf-8").splitlines()]
+
+    yield run
+    for process in processes:
+        process.communicate(timeout=60)
 
 
 def plain(text: str) -> str:
@@ -51,7 +56,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("path", "solved"), CASES)
-def test_a_lab_runs_without_the_heavy_parts(path, solved, tmp_path):
+def test_a_lab_runs_without_the_heavy_parts(path, solved, tmp_path, run_light):
     book = json.loads(path.read_text("utf-8"))
     shown = run_light(notebooks.solved(book) if solved else book, tmp_path)
     cells = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
@@ -82,7 +87,7 @@ def test_a_lab_runs_without_the_heavy_parts(path, solved, tmp_path):
         assert re.search(rf"{count} of {count} exercises passed", shown[-1]["printed"])
 
 
-def test_the_process_has_none_of_the_heavy_parts(tmp_path):
+def test_the_process_has_none_of_the_heavy_parts(tmp_path, run_light):
     attempts = {
         "import torch": "No module named 'torch'",
         "import psutil": "No module named 'psutil'",
@@ -97,7 +102,7 @@ def test_the_process_has_none_of_the_heavy_parts(tmp_path):
         assert message in cell["error"] and bool(message) == bool(cell["error"])
 
 
-def test_checks_there_say_the_same_end_and_leave_nothing_behind(tmp_path):
+def test_checks_there_say_the_same_end_and_leave_nothing_behind(tmp_path, run_light):
     answers = {
         "wrong": "return low + high / 2",
         "endless": "while True:\n        low += 1",

@@ -13,6 +13,7 @@ import pytest
 
 # The first pattern that a test's id begins with gives its group.
 GROUPS = {
+    r"tests/browser/test_(?:site|mechanisms)\.py::(?!.*_in_a_notebook)": "pages",  # a browser without a JupyterLab
     r"tests/browser/": "browser",
     r"tests/parallel/test_(?:gloo|fsdp|launch|simulated|train_learners|sharded_update)\.py": "ranks",
 }
@@ -20,6 +21,7 @@ GROUPS = {
 FIRST = (
     "browser",
     "ranks",
+    "pages",
     "tests/hardware/test_real_network.py",
     "tests/widgets/live/test_live_learners.py",
     "tests/labs/",

@@ -88,12 +88,12 @@ def judge(claim: Claim, numbers: Stored) -> ClaimVerdict:
         return ClaimVerdict(INCOMPLETE, missing=len(missing))
     results = numbers.results(claim)
     further = [check for check in (claim.unit, claim.foreseen) if check]
-    found = {check: check.result(results) for check in (*claim.criteria, *claim.explanations, *further)}
-    findings = tuple(found[check] for check in claim.criteria)
+    results_of = {check: check.result(results) for check in (*claim.criteria, *claim.explanations, *further)}
+    findings = tuple(results_of[check] for check in claim.criteria)
     word = SHOWN if all(finding.holds for finding in findings) else NOT_SHOWN
-    explanations = tuple(found[check] for check in claim.explanations)
-    unit = found[claim.unit] if claim.unit else None
-    foreseen = found[claim.foreseen] if claim.foreseen else None
+    explanations = tuple(results_of[check] for check in claim.explanations)
+    unit = results_of[claim.unit] if claim.unit else None
+    foreseen = results_of[claim.foreseen] if claim.foreseen else None
     if word == NOT_SHOWN and unit and unit.holds:
         word = OF_THE_UNIT
     if word == NOT_SHOWN and foreseen and foreseen.holds:
@@ -102,7 +102,7 @@ def judge(claim: Claim, numbers: Stored) -> ClaimVerdict:
         word = IN_PART
     if word == NOT_SHOWN and all(finding.undecided for finding in findings):
         word = NOT_SURE
-    if word == SHOWN and any(clause.limits and clause.is_met(found) for clause in claim.badge):
+    if word == SHOWN and any(clause.limits and clause.is_met(results_of) for clause in claim.badge):
         word = IN_PART
-    badge = badge_text(claim.badge, found, results)
+    badge = badge_text(claim.badge, results_of, results)
     return ClaimVerdict(word, findings, explanations, unit=unit, foreseen=foreseen, badge=badge)

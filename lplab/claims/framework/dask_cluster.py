@@ -64,8 +64,12 @@ def _checked_workers(client: Any, address: str) -> int:
     if several:
         raise ValueError(f"{several[0]} has {threads[several[0]]} threads; start it with --nthreads 1")
     here = versions()
-    for worker, there in client.run(versions).items():
-        other = [f"{name} {there.get(name)} for {here[name]}" for name in here if there.get(name) != here[name]]
+    for worker, worker_versions in client.run(versions).items():
+        other = [
+            f"{name} {worker_versions.get(name)} for {here[name]}"
+            for name in here
+            if worker_versions.get(name) != here[name]
+        ]
         if other:
             raise ValueError(f"{worker} has other versions than this machine: {', '.join(other)}")
     return len(threads)

@@ -20,11 +20,13 @@ from lplab.claims.framework.trainings import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     import numpy as np
     from torch import nn
 
     from lplab.claims.framework.results import Results
+    from lplab.compression import Compressor
     from lplab.parallel import LocalSteps
 
 BEFORE, STEPS, BATCH, RATE, CLIP = 800, 240, 8, 2e-3, 1.0
@@ -44,14 +46,19 @@ class Arm:
         every: inner steps of a round.
         outer: the outer optimizer of :class:`~lplab.parallel.LocalSteps`, its name or what makes it.
         compressor: of the pseudo-gradients, as text.
+        fragments, delay, pattern, alpha: as for :class:`~lplab.parallel.LocalSteps`.
         together: one learner sees the sequences of all in each step, and sends a float32 gradient each time.
     """
 
     learners: int = LEARNERS
     every: int = EVERY
     outer: str | Callable[[Any], Any] = "nesterov"
-    compressor: str = "dense"
+    compressor: str | Compressor = "dense"
     together: bool = False
+    fragments: int = 1
+    delay: int = 0
+    pattern: str = "strided"
+    alpha: float = 0.0
 
 
 SPARSE = "sparseloco"
@@ -103,8 +110,8 @@ def train(arm: Arm, seed: int) -> dict[str, float]:
     with one_thread():
         run = learners_of(arm, seed)
         numbers = {"loss_0": test_loss(run.model, test)}
-        for made in run.rounds(STEPS // arm.every):
-            steps = (made.number + 1) * arm.every
+        for made in run.rounds(STEPS // arm.every * arm.fragments):
+            steps = (made.number + 1) * arm.every // arm.fragments
             if steps % LOOKS == 0:
                 numbers[f"loss_{steps}"] = test_loss(run.model, test)
     sent = run.ledger.total() / arm.learners
@@ -115,24 +122,34 @@ def train(arm: Arm, seed: int) -> dict[str, float]:
     return {**numbers, "loss": numbers[f"loss_{STEPS}"], "bytes": sent}
 
 
-def learners_of(arm: Arm, seed: int) -> LocalSteps:
-    """The learners of an arm at the checkpoint, which is trained first where it is not kept."""
+def learners_of(
+    arm: Arm, seed: int, before: int = BEFORE, steps: int = STEPS, folder: str | Path | None = None
+) -> LocalSteps:
+    """The learners of an arm at the checkpoint, which is trained first where it is not kept.
+
+    Args:
+        arm: the way to train.
+        seed: of the checkpoint and the batches.
+        before: steps before the checkpoint.
+        steps: behind it, in which the learning rate falls.
+        folder: where checkpoints are kept; by default that of the branch protocol.
+    """
     import torch
 
     from lplab.parallel import LocalSteps
 
     task = branch_transformer()
     model = task.model(seed)
-    model.load_state_dict(checkpoint(task, seed, BEFORE)["model"])
+    model.load_state_dict(checkpoint(task, seed, before, folder)["model"])
     of_all = task.data(BATCH * max(arm.learners, LEARNERS), seed)
 
     def batches(step: int, learner: int) -> Any:
         mine = slice(None) if arm.together else slice(learner * BATCH, (learner + 1) * BATCH)
-        return tuple(part[mine] for part in of_all(BEFORE + step))
+        return tuple(part[mine] for part in of_all(before + step))
 
     def schedule(optimizer: Any) -> Any:
         return torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: 0.55 + 0.45 * math.cos(math.pi * min(step, STEPS) / STEPS)
+            optimizer, lambda step: 0.55 + 0.45 * math.cos(math.pi * min(step, steps) / steps)
         )
 
     return LocalSteps(
@@ -143,6 +160,10 @@ def learners_of(arm: Arm, seed: int) -> LocalSteps:
         inner=lambda parameters: torch.optim.AdamW(parameters, lr=RATE),
         outer=arm.outer,
         compressor=arm.compressor,
+        fragments=arm.fragments,
+        delay=arm.delay,
+        pattern=arm.pattern,
+        alpha=arm.alpha,
         schedule=schedule,
         clip=CLIP,
         loss=task.loss,

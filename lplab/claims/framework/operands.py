@@ -63,8 +63,8 @@ def operands(
     >>> import tempfile
     >>> from lplab.training import tasks
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     found = operands(tasks.get("mlp"), 0, before=2, batches=3, folder=folder)
-    >>> [(name, parts.activation.shape, parts.gradient.shape) for name, parts in found.items()][-1]
+    ...     by_layer = operands(tasks.get("mlp"), 0, before=2, batches=3, folder=folder)
+    >>> [(name, parts.activation.shape, parts.gradient.shape) for name, parts in by_layer.items()][-1]
     ('layers.2', (150, 128), (150, 10))
     """
     from torch import nn

@@ -161,8 +161,8 @@ class RecordingCompressor(WrappedCompressor):
 def run(family: str, method: str, seed: int, steps: int) -> dict[str, float]:
     """Train a family with four learners; the numbers that are stored.
 
-    >>> found = run("fully connected", "adacomp", seed=0, steps=3)
-    >>> found["payload"] < found["paper"], found["wire"] < found["payload"] < found["entropy"]
+    >>> result = run("fully connected", "adacomp", seed=0, steps=3)
+    >>> result["payload"] < result["paper"], result["wire"] < result["payload"] < result["entropy"]
     (True, True)
     """
     from lplab.claims.framework.learner_trainings import train

@@ -92,8 +92,8 @@ def compressor_of(point: Point) -> Compressor:
 def measure(point: Point, seed: int, steps: int = STEPS) -> Numbers:
     """Train once; losses, elements sent, and the 95th percentile of |residual| against that of the first sample.
 
-    >>> found = measure({"method": LOCAL, "bin": 500, "momentum": 0.0}, seed=0, steps=10)
-    >>> found["residue_10"] > 0
+    >>> result = measure({"method": LOCAL, "bin": 500, "momentum": 0.0}, seed=0, steps=10)
+    >>> result["residue_10"] > 0
     True
     """
     from lplab.claims.framework.learner_models import fully_connected

@@ -63,8 +63,8 @@ def measure(point: Point, seed: int) -> Numbers:
     losses = {way: rounded_loss(model, rule.format(point["bits"]), seed) for way, rule in WAYS.items()}
     names = [f"blocks.{block}.{layer}" for block in (0, 1) for layer in ("attention.q", "mlp.up")]
     with one_thread():
-        found = caught_inputs(model, [calibration(seed)], names)
-    means = [x.abs().mean(0) for x in found.values()]
+        inputs = caught_inputs(model, [calibration(seed)], names)
+    means = [x.abs().mean(0) for x in inputs.values()]
     largest = float(np.median([float(mean.max() / mean.median()) for mean in means]))
     return {"float": held_out_loss(model), **losses, "largest": round(largest, 4)}
 

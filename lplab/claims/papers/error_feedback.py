@@ -89,8 +89,8 @@ def compressor_of(method: str, memory: bool) -> Compressor:
 def run(family: str, method: str, memory: bool, seed: int, steps: int) -> dict[str, float]:
     """Train once; losses, and the share of the large tensors that never changed.
 
-    >>> found = run("fully connected", "top-k", memory=False, seed=0, steps=2)
-    >>> 0.9 < found["still"] < 1
+    >>> result = run("fully connected", "top-k", memory=False, seed=0, steps=2)
+    >>> 0.9 < result["still"] < 1
     True
     """
     from lplab.claims.framework.learner_trainings import train

@@ -54,8 +54,8 @@ claim = ClaimBuilder(
 def measure(point: Point, seed: int, rounds: int = ROUNDS) -> Numbers:
     """Make the rounds; test loss and error, bytes a client and round, residuals that are lost.
 
-    >>> found = measure(_point(PHONES, "top-k with memory", steps=1), seed=0, rounds=2)
-    >>> found["lost"] == found["waiting"] > 0
+    >>> result = measure(_point(PHONES, "top-k with memory", steps=1), seed=0, rounds=2)
+    >>> result["lost"] == result["waiting"] > 0
     True
     """
     import torch

@@ -123,8 +123,8 @@ def network_numbers(
             exact = a.astype(np.float64) @ b.T
             numbers.setdefault(f"product_{product}", []).append(_help(exact, plain, turned))
             for name, x in zip(OPERANDS[product], (a, b), strict=True):
-                found = tensor_numbers(x, format, rounding, transform, seed)
-                for what, value in found.items():
+                measured = tensor_numbers(x, format, rounding, transform, seed)
+                for what, value in measured.items():
                     numbers.setdefault(f"{what}_{name}", []).append(value)
     return {name: round(float(np.median(values)), 4) for name, values in numbers.items()}
 

@@ -62,12 +62,12 @@ def measure(point: Point, seed: int) -> Numbers:
     if product == GAUSSIAN:
         transform = Hadamard(SIZES[FORMAT], signs=seed)
         return {"top": tensor_numbers(gaussian(1, seed), FORMAT, NEAREST, transform, seed)["top"]}
-    found = network_numbers(FORMAT, NEAREST, seed, (product,))
+    measured = network_numbers(FORMAT, NEAREST, seed, (product,))
     left, right = OPERANDS[product]
     return {
-        "help": found[f"product_{product}"],
-        "top_left": round(found[f"top_{left}"], 4),
-        "top_right": round(found[f"top_{right}"], 4),
+        "help": measured[f"product_{product}"],
+        "top_left": round(measured[f"top_{left}"], 4),
+        "top_right": round(measured[f"top_{right}"], 4),
     }
 
 

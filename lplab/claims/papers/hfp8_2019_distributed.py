@@ -98,8 +98,8 @@ class MasterWeightRun:
 def run(scheme: str, learners: int, seed: int, steps: int = STEPS) -> dict[str, float]:
     """Train the three linear layers on the digits with several learners; the numbers that are stored.
 
-    >>> found = run("residual", learners=2, seed=0, steps=3)
-    >>> found["bytes"], found["digest"] == run("16-bit master, one owner", 2, 0, 3)["digest"]
+    >>> result = run("residual", learners=2, seed=0, steps=3)
+    >>> result["bytes"], result["digest"] == run("16-bit master, one owner", 2, 0, 3)["digest"]
     (3.0, True)
     """
     from torch.nn.utils import parameters_to_vector

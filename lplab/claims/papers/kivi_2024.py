@@ -101,7 +101,7 @@ def operands(seed: int) -> list[Attended]:
 
     model, (inputs, _) = trained(seed), branch_llama().test()
     names = [field.name for field in fields(Attended)]
-    found: list[Attended] = []
+    attended: list[Attended] = []
     for block in model.blocks:
         seen: dict[str, Tensor] = {}
         modules = {name: block.attention.get_submodule(name) for name in names}
@@ -113,8 +113,8 @@ def operands(seed: int) -> list[Attended]:
             model(inputs[:PASSAGES])
         for handle in handles:
             handle.remove()
-        found.append(Attended(**seen))
-    return found
+        attended.append(Attended(**seen))
+    return attended
 
 
 def _error(exact: Tensor, rounded: Tensor) -> float:

@@ -100,8 +100,8 @@ def measure(point: Point, seed: int) -> Numbers:
     values = branch(task, recipe_of(name), seed, PLAN).numbers()
     if name != FLOAT:
         return values
-    found = operands(task, seed, PLAN.before, skip=(HEAD,))
-    pairs = [pair for parts in found.values() for pair in parts.products().values()]
+    by_layer = operands(task, seed, PLAN.before, skip=(HEAD,))
+    pairs = [pair for parts in by_layer.values() for pair in parts.products().values()]
     return {**values, **{f"noise_{label}": _noise(pairs, label) for label in FORMATS.values()}}
 
 

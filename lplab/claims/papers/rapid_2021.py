@@ -117,8 +117,8 @@ def measure(point: Point, seed: int) -> Numbers:
 def shares(times: LayerTimes) -> dict[str, float]:
     """What share of a step goes into products, activations and additions, and roundings.
 
-    >>> found = shares(training_times("vgg16"))
-    >>> 0.4 < found["products"] < 0.6 and 0 < found["rounding"] < found["pointwise"]
+    >>> parts = shares(training_times("vgg16"))
+    >>> 0.4 < parts["products"] < 0.6 and 0 < parts["rounding"] < parts["pointwise"]
     True
     """
     step = float(times.step_seconds)

@@ -77,8 +77,8 @@ claim = ClaimBuilder(
 def measure(point: Point, seed: int, steps: int = STEPS) -> Numbers:
     """Train once; every 20 steps, what is between the learners.
 
-    >>> found = measure({"lr": LEARNING_RATE, "beta": 1.0}, seed=0, steps=EVERY)
-    >>> 0 < found["cosine_20"] < 1, 0 < found["missed_20"] < 1
+    >>> result = measure({"lr": LEARNING_RATE, "beta": 1.0}, seed=0, steps=EVERY)
+    >>> 0 < result["cosine_20"] < 1, 0 < result["missed_20"] < 1
     (True, True)
     """
     from lplab.claims.framework.learner_models import fully_connected

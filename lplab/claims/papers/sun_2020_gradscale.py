@@ -115,8 +115,8 @@ def _spread(task: Task, seed: int, before: int, ends: tuple[str, ...]) -> dict[s
 
 def _largest(task: Task, seed: int, before: int, ends: tuple[str, ...]) -> list[float]:
     """The log2 of the largest gradient of each linear layer between the ends, in the order of the layers."""
-    found = operands(task, seed, before, skip=ends)
-    return [round(float(np.log2(np.abs(parts.gradient).max())), 4) for parts in found.values()]
+    by_layer = operands(task, seed, before, skip=ends)
+    return [round(float(np.log2(np.abs(parts.gradient).max())), 4) for parts in by_layer.values()]
 
 
 def _layers(recorder: Recorder, point: Point) -> dict[str, float]:

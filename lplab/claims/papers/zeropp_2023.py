@@ -153,9 +153,9 @@ def two_roundings_stay(results: Results) -> CheckResult:
 @claim.explanation("Up to 16 learners it is the partial sums that grow")
 def partial_sums_grow(results: Results) -> CheckResult:
     """Up to 16 learners the ring's error divided by the other is what the lengths of the rounded vectors let expect."""
-    found = [_errors(results, "ring", n) / _errors(results, "twice", n) for n in LEARNERS]
+    ratios = [_errors(results, "ring", n) / _errors(results, "twice", n) for n in LEARNERS]
     expected = [results.values("expected", learners=n) for n in LEARNERS]
-    pairs = list(zip(found, expected, strict=True))
+    pairs = list(zip(ratios, expected, strict=True))
     text = join_words([f"{ours.mean():.1f} ({theirs.mean():.1f})" for ours, theirs in pairs])
     return CheckResult(
         all(np.abs(ours / theirs - 1).max() < 0.25 for ours, theirs in pairs[:2]),

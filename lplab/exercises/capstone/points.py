@@ -2,8 +2,9 @@
 
 1. A recipe that is over the budget, whose training diverges on some seed, or that does what one of the field does,
    earns nothing. Any other earns :data:`FOR_BUDGET` points.
-2. Up to :data:`AT_BEST` points are given by its gap, in a straight line from the gap of plain MXFP4 (all six operands,
-   nearest rounding, no helpers) to the smallest gap of a published recipe that keeps the budget.
+2. Up to :data:`AT_BEST` points are given by its gap, in a straight line from the gap of a plain recipe to the
+   smallest gap of a published recipe that keeps the budget. In lab 14 the plain one is MXFP4 (all six operands,
+   nearest rounding, no helpers). In lab 16 it is one learner alone, whose gap is 1.
 3. The rest, up to :data:`MAX_POINTS`, is for a smaller gap than that, in a straight line to half of it.
 4. Half points are given, rounded down.
 """
@@ -16,27 +17,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lplab.exercises.capstone.published_recipes import PLAIN
-from lplab.exercises.capstone.scoring import Score
+from lplab.exercises.capstone.scores import Score
 
 MAX_POINTS, AT_BEST, FOR_BUDGET = 12, 9, 3
 
 
 @dataclass(frozen=True)
 class Marking:
-    """The gaps between which points are given, in bits.
+    """The gaps between which points are given.
 
     Attributes:
-        plain: the gap of plain MXFP4.
+        plain: the gap of the plain recipe.
         best: the smallest gap of a published recipe that keeps the budget.
         best_name: the name of that recipe.
         gaps: of each published recipe, seed by seed.
+        plain_name: the name of the plain recipe.
+        unit: of gaps.
     """
 
     plain: float
     best: float
     best_name: str
     gaps: tuple[tuple[float, ...], ...] = ()
+    plain_name: str = "plain MXFP4"
+    unit: str = "bits"
 
     def is_of_the_field(self, score: Score) -> bool:
         """Whether this recipe does what a published one does: as its data say, or since every gap is the same.
@@ -70,29 +74,38 @@ class Marking:
         if self.is_of_the_field(score):
             return "It is a recipe of the field as it is."
         return (
-            f"Its gap is {score.gap:+.4f} bits. Within the budget every recipe that is not a published one has "
-            f"{FOR_BUDGET} points. It has more "
-            f"below a gap of {self.plain:+.4f} bits ({PLAIN}): {AT_BEST} at {self.best:+.4f} ({self.best_name}), and "
-            f"{MAX_POINTS} at half of that."
+            f"Its gap is {score.gap:+.4f} {self.unit}. Within the budget every recipe that is not a published one has "
+            f"{FOR_BUDGET} points. It has more below a gap of {self.plain:+.4f} {self.unit} ({self.plain_name}): "
+            f"{AT_BEST} at {self.best:+.4f} ({self.best_name}), and {MAX_POINTS} at half of that."
         )
 
 
-def marking_of(field: Iterable[Score]) -> Marking:
+def marking_of(
+    field: Iterable[Score], plain: str = "plain MXFP4", unit: str = "bits", plain_gap: float | None = None
+) -> Marking:
     """The marking that follows from the scores of the published recipes.
 
+    Args:
+        field: the scores.
+        plain: the name of the plain recipe.
+        unit: of gaps.
+        plain_gap: the gap of the plain recipe; None: as the field has it.
+
     Raises:
-        ValueError: plain MXFP4 is missing, no published recipe keeps the budget, or the best of these is not between
-            float32 and plain MXFP4.
+        ValueError: the plain recipe is missing, no published recipe keeps the budget, or the best of these is not
+            between a gap of 0 and that of the plain recipe.
     """
     field = tuple(field)
     scores = {score.name: score for score in field}
-    if PLAIN not in scores:
-        raise ValueError(f"the field needs {PLAIN!r}, got {', '.join(scores) or 'nothing'}")
-    kept = [score for name, score in scores.items() if name != PLAIN and score.keeps_budget and not score.diverged]
+    if plain_gap is None and plain not in scores:
+        raise ValueError(f"the field needs {plain!r}, got {', '.join(scores) or 'nothing'}")
+    above = scores[plain].gap if plain_gap is None else plain_gap
+    kept = [score for name, score in scores.items() if name != plain and score.keeps_budget and not score.diverged]
     best = min(kept, key=lambda score: score.gap, default=None)
-    if best is None or not 0 < best.gap < scores[PLAIN].gap:
-        raise ValueError(f"no published recipe that keeps the budget lies between float32 and {PLAIN} on these seeds")
-    return Marking(scores[PLAIN].gap, best.gap, best.name, tuple(score.gaps for score in field))
+    if best is None or not 0 < best.gap < above:
+        raise ValueError(f"no published recipe that keeps the budget lies between no gap and {plain} on these seeds")
+    gaps = tuple(score.gaps for score in field)
+    return Marking(above, best.gap, best.name, gaps, plain, unit)
 
 
 def pareto_front(costs: Iterable[float], gaps: Iterable[float]) -> list[int]:

@@ -21,9 +21,10 @@ from typing import Any
 
 import lplab
 from lplab.claims.framework.branches import BranchPlan
-from lplab.exercises.capstone.costs import Costs
-from lplab.exercises.capstone.published_recipes import RECIPES, data_of
-from lplab.exercises.capstone.scoring import PLAN, Score, check_seeds, float32_loss, score
+from lplab.exercises.capstone.capstone_value import Capstone
+from lplab.exercises.capstone.few_bits_capstone import FEW_BITS
+from lplab.exercises.capstone.scores import Score, check_seeds
+from lplab.exercises.model import exercise_catalogue
 
 LIMIT_SECONDS = 900.0  # of one recipe on all its seeds; the slowest ones that were found take two minutes of a core
 SHOWN = 200  # characters of what a failed process wrote that are shown
@@ -33,54 +34,72 @@ class NotScoredError(Exception):
     """A fault of the machine or of lplab, not of the recipe; the message is one line."""
 
 
-def float32_losses(seeds: Sequence[int], plan: BranchPlan = PLAN, folder: str | Path | None = None) -> dict[int, float]:
-    """The losses of float32 by seed. It trains the checkpoints that all recipes of these seeds begin with.
+def baselines(
+    seeds: Sequence[int],
+    plan: BranchPlan | None = None,
+    folder: str | Path | None = None,
+    capstone: Capstone = FEW_BITS,
+) -> dict[int, Any]:
+    """What recipes are compared with, by seed. It trains the checkpoints that all recipes of these seeds begin with.
 
     Raises:
         ValueError: the seeds make no sense.
         NotScoredError: the process failed.
     """
     check_seeds(seeds)
-    answer = _asked(_request(seeds, plan, folder), LIMIT_SECONDS)
-    return {int(seed): loss for seed, loss in answer["float32"].items()}
+    answer = _asked(_request(capstone, seeds, plan, folder), LIMIT_SECONDS)
+    return {int(seed): known for seed, known in answer["baselines"].items()}
 
 
 def score_apart(
     data: Any,
-    float32: Mapping[int, float],
-    plan: BranchPlan = PLAN,
+    known: Mapping[int, Any],
+    plan: BranchPlan | None = None,
     folder: str | Path | None = None,
     limit_seconds: float = LIMIT_SECONDS,
+    capstone: Capstone = FEW_BITS,
 ) -> Score:
     """The score of a recipe, computed in a process of its own.
 
     Args:
-        data: of a recipe that :func:`~lplab.exercises.capstone.scoring.checked_recipe` takes.
-        float32: the losses of float32 by seed; these are the seeds.
-        plan, folder: as for :func:`~lplab.exercises.capstone.scoring.score`.
+        data: of a recipe that the capstone takes.
+        known: what :func:`baselines` found by seed; these are the seeds.
+        plan: of the trainings; by default the capstone's.
+        folder: where checkpoints are kept; by default that of the branch protocol.
         limit_seconds: that all seeds together may take.
+        capstone: whose recipe it is.
 
     Raises:
         NotScoredError: it took longer, or the process failed twice.
     """
-    request = _request(tuple(float32), plan, folder)
-    known = {str(seed): loss for seed, loss in float32.items()}
-    values = _asked({**request, "recipe": data, "float32": known}, limit_seconds)["score"]
-    lists = {name: tuple(values[name]) for name in ("seeds", "gaps")}
-    return Score(**{**values, **lists, "costs": Costs(**values["costs"])})
+    request = _request(capstone, tuple(known), plan, folder)
+    by_text = {str(seed): found for seed, found in known.items()}
+    values = _asked({**request, "recipe": data, "baselines": by_text}, limit_seconds)["score"]
+    lists = {name: tuple(values[name]) for name in ("seeds", "gaps", "losses")}
+    return Score(**{**values, **lists, "costs": capstone.costs(**values["costs"])})
 
 
 def field_apart(
-    float32: Mapping[int, float], jobs: int, plan: BranchPlan = PLAN, folder: str | Path | None = None
+    known: Mapping[int, Any],
+    jobs: int,
+    plan: BranchPlan | None = None,
+    folder: str | Path | None = None,
+    capstone: Capstone = FEW_BITS,
 ) -> tuple[Score, ...]:
     """The scores of the field on these seeds, ``jobs`` of them at a time; errors as in :func:`score_apart`."""
+
+    def scored(name: str) -> Score:
+        return replace(score_apart(capstone.data_of(name), known, plan, folder, capstone=capstone), name=name)
+
     with ThreadPoolExecutor(max(1, jobs)) as pool:
-        scores = list(pool.map(lambda name: score_apart(data_of(name), float32, plan, folder), RECIPES))
-    return tuple(replace(found, name=name) for name, found in zip(RECIPES, scores, strict=True))
+        return tuple(pool.map(scored, capstone.names))
 
 
-def _request(seeds: Sequence[int], plan: BranchPlan, folder: str | Path | None) -> dict[str, Any]:
-    return {"seeds": list(seeds), "plan": asdict(plan), "folder": None if folder is None else str(folder)}
+def _request(
+    capstone: Capstone, seeds: Sequence[int], plan: BranchPlan | None, folder: str | Path | None
+) -> dict[str, Any]:
+    where = None if folder is None else str(folder)
+    return {"capstone": capstone.id, "seeds": list(seeds), "plan": asdict(plan or capstone.plan), "folder": where}
 
 
 def _asked(request: Mapping[str, Any], limit_seconds: float) -> dict[str, Any]:
@@ -111,14 +130,15 @@ def _asked(request: Mapping[str, Any], limit_seconds: float) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Answer the request on stdin: the losses of float32, or the score of a recipe."""
+    """Answer the request on stdin: what recipes are compared with, or the score of a recipe."""
     request = json.loads(sys.stdin.read())
-    seeds, plan, folder = request["seeds"], BranchPlan(**request["plan"]), request["folder"]
+    capstone, seeds = exercise_catalogue.capstone(request["capstone"]), request["seeds"]
+    plan, folder = BranchPlan(**request["plan"]), request["folder"]
     if "recipe" in request:
-        known = {int(seed): loss for seed, loss in request["float32"].items()}
-        answer: dict[str, Any] = {"score": asdict(score(request["recipe"], seeds, plan, folder, known))}
+        known = {int(seed): found for seed, found in request["baselines"].items()}
+        answer: dict[str, Any] = {"score": asdict(capstone.score(request["recipe"], seeds, plan, folder, known))}
     else:
-        answer = {"float32": {str(seed): float32_loss(seed, plan, folder) for seed in seeds}}
+        answer = {"baselines": {str(seed): capstone.baseline(seed, plan, folder) for seed in seeds}}
     print(json.dumps(answer))
     return 0
 

@@ -1,23 +1,30 @@
-"""The field: published recipes with their costs and gaps, measured by ``lplab capstone --measure-field`` and stored."""
+"""The field: published recipes with their costs and gaps, measured by ``lplab capstone --measure-field`` and stored.
+
+Each function takes the capstone whose field it is; by default that of lab 14.
+"""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
 from lplab.claims.framework.branches import BranchPlan
 from lplab.claims.framework.store import Session
 from lplab.datasets import data_folder
-from lplab.exercises.capstone.costs import Costs
-from lplab.exercises.capstone.published_recipes import RECIPES, data_of
-from lplab.exercises.capstone.scoring import HELD_BACK_SEEDS, PLAN, PRACTICE_SEEDS, Score, score
+from lplab.exercises.capstone.capstone_value import Capstone
+from lplab.exercises.capstone.few_bits_capstone import FEW_BITS
+from lplab.exercises.capstone.scores import HELD_BACK_SEEDS, PRACTICE_SEEDS, Score
+
+DIGITS = 9  # behind the point, of the costs in a file
 
 
-def field(seeds: Sequence[int] = PRACTICE_SEEDS, path: str | Path | None = None) -> tuple[Score, ...]:
+def field(
+    seeds: Sequence[int] = PRACTICE_SEEDS, path: str | Path | None = None, capstone: Capstone = FEW_BITS
+) -> tuple[Score, ...]:
     """The stored scores of the field on these seeds; nothing is trained.
 
     Raises:
@@ -26,40 +33,50 @@ def field(seeds: Sequence[int] = PRACTICE_SEEDS, path: str | Path | None = None)
     >>> [score.name for score in field()][-1]
     'plain MXFP4'
     """
-    file = Path(path or default_path())
+    file, again = Path(path or default_path(capstone)), f"{capstone.command} --measure-field"
     try:
         stored = json.loads(file.read_text("utf-8"))
-        if BranchPlan(**stored["plan"]) != PLAN:
-            raise ValueError(f"{file.name} holds another plan; measure it anew with lplab capstone --measure-field")
+        if BranchPlan(**stored["plan"]) != capstone.plan:
+            raise ValueError(f"{file.name} holds another plan; measure it anew with {again}")
         rows = {row["name"]: row for row in stored["recipes"]}
-        return tuple(_score(rows[name], seeds) for name in RECIPES)
+        return tuple(_score(rows[name], seeds, capstone) for name in capstone.names)
     except (OSError, KeyError, TypeError, json.JSONDecodeError) as error:
         what = f"no seed or recipe {error}" if isinstance(error, KeyError) else str(error)
-        raise ValueError(f"{file.name} cannot be used ({what}); lplab capstone --measure-field makes it") from None
+        raise ValueError(f"{file.name} cannot be used ({what}); {again} makes it") from None
 
 
-def has(seeds: Sequence[int]) -> bool:
+def has(seeds: Sequence[int], capstone: Capstone = FEW_BITS) -> bool:
     """Whether the field is stored for all of these seeds.
 
     >>> has((0, 1)), has((4711,))
     (True, False)
     """
-    return set(seeds) <= {*PRACTICE_SEEDS, *HELD_BACK_SEEDS}
+    try:
+        rows = json.loads(default_path(capstone).read_text("utf-8"))["recipes"]
+    except OSError:
+        return False
+    return all(str(seed) in row["gaps"] for row in rows for seed in seeds)
 
 
-def default_path() -> Path:
+def default_path(capstone: Capstone = FEW_BITS) -> Path:
     """The file of the stored field."""
-    return data_folder() / "capstone" / "field.json"
+    return data_folder() / capstone.key / "field.json"
 
 
 def measured_field(
-    seeds: Sequence[int], plan: BranchPlan = PLAN, folder: str | Path | None = None
+    seeds: Sequence[int],
+    plan: BranchPlan | None = None,
+    folder: str | Path | None = None,
+    capstone: Capstone = FEW_BITS,
 ) -> tuple[Score, ...]:
-    """The scores of the field, trained now: two to three minutes for three seeds."""
-    return tuple(replace(score(data_of(name), seeds, plan, folder), name=name) for name in RECIPES)
+    """The scores of the field, trained now: some minutes for three seeds."""
+    plan = plan or capstone.plan
+    return tuple(
+        replace(capstone.score(capstone.data_of(name), seeds, plan, folder), name=name) for name in capstone.names
+    )
 
 
-def write_field(path: str | Path | None = None) -> Path:
+def write_field(path: str | Path | None = None, capstone: Capstone = FEW_BITS) -> Path:
     """Measure the field on the seeds of practice and on those held back by default, and store it.
 
     Raises:
@@ -67,30 +84,36 @@ def write_field(path: str | Path | None = None) -> Path:
     """
     began, cores = time.monotonic(), time.process_time()
     seeds = (*PRACTICE_SEEDS, *HELD_BACK_SEEDS)
-    scores = measured_field(seeds)
+    scores = measured_field(seeds, capstone=capstone)
     took, cores = time.monotonic() - began, time.process_time() - cores
-    session = Session.now("lplab capstone --measure-field", len(scores) * len(seeds), took, 1, cores)
+    session = Session.now(f"{capstone.command} --measure-field", len(scores) * len(seeds), took, 1, cores)
     stored = {
-        "plan": asdict(PLAN),
+        "plan": asdict(capstone.plan),
         "session": asdict(session),
         "recipes": [
             {
                 "name": found.name,
-                "bits": round(found.costs.bits, 6),
-                "seconds": round(found.costs.seconds, 9),
-                "gaps": {str(seed): gap for seed, gap in zip(found.seeds, found.gaps, strict=True)},
+                **{name: round(value, DIGITS) for name, value in asdict(found.costs).items()},
+                "gaps": _by_seed(found.seeds, found.gaps),
+                **({"losses": _by_seed(found.seeds, found.losses)} if found.losses else {}),
                 "diverged": found.diverged,
             }
             for found in scores
         ],
     }
-    file = Path(path or default_path())
+    file = Path(path or default_path(capstone))
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="")
     return file
 
 
-def _score(row: Mapping[str, Any], seeds: Sequence[int]) -> Score:
-    gaps = tuple(float(row["gaps"][str(seed)]) for seed in seeds)
-    costs = Costs(float(row["bits"]), float(row["seconds"]))
-    return Score(row["name"], costs, tuple(seeds), gaps, int(row["diverged"]), is_published=True)
+def _by_seed(seeds: Sequence[int], values: Sequence[float]) -> dict[str, float]:
+    return {str(seed): value for seed, value in zip(seeds, values, strict=True)}
+
+
+def _score(row: Mapping[str, Any], seeds: Sequence[int], capstone: Capstone) -> Score:
+    gaps, losses = (
+        tuple(float(row[key][str(seed)]) for seed in seeds) if key in row else () for key in ("gaps", "losses")
+    )
+    costs = capstone.costs(**{each.name: float(row[each.name]) for each in fields(capstone.costs)})
+    return Score(row["name"], costs, tuple(seeds), gaps, int(row["diverged"]), is_published=True, losses=losses)

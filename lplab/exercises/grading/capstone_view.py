@@ -1,4 +1,4 @@
-"""The capstone of a class on the overview: the recipes of students and the published ones, with the Pareto front."""
+"""A capstone of a class on the overview: the recipes of students and the published ones, with the Pareto front."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from lplab.exercises.capstone.capstone_exercise import CapstoneJudge, score_in
+from lplab.exercises.capstone.capstone_value import Capstone
 from lplab.exercises.capstone.points import Marking, pareto_front
-from lplab.exercises.capstone.scoring import BUDGET
+from lplab.exercises.capstone.scores import CostAxis
 from lplab.exercises.grading.marks import Student
-from lplab.exercises.model import exercise_catalogue
 
 WIDTH, HEIGHT = 560, 260  # of a panel, in units of the drawing
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 12, 44  # its margins
@@ -24,11 +24,10 @@ MOST_GAP, MOST_COST = 1.6, 1.15  # times the largest of the field or the budget;
 
 @dataclass(frozen=True)
 class ScoredRecipe:
-    """One recipe: whose it is, bits a number, milliseconds a step, the mean gap in bits, points."""
+    """One recipe: whose it is, its costs along the axes, the mean gap, points."""
 
     name: str
-    bits: float
-    milliseconds: float
+    costs: tuple[float, ...]
     gap: float
     points: float = 0.0
     is_published: bool = False
@@ -59,17 +58,19 @@ class Panel:
 
 @dataclass(frozen=True)
 class CapstoneView:
-    """What the overview shows of the capstone.
+    """What the overview shows of a capstone.
 
     Attributes:
+        capstone: it is.
         seeds: the recipes were scored on.
         marking: how points follow from a gap.
         recipes: of the class and of the field, by rising gap; the first ones.
         count: how many there are.
-        front: of these, the names of those that no other one is better than, in bits or in milliseconds.
-        panels: gap against bits, gap against milliseconds.
+        front: of these, the names of those that no other one is better than, along one of the axes.
+        panels: gap against the costs, one for each axis.
     """
 
+    capstone: Capstone
     seeds: tuple[int, ...]
     marking: Marking
     recipes: Sequence[ScoredRecipe]
@@ -78,56 +79,54 @@ class CapstoneView:
     panels: Sequence[Panel]
 
 
-def capstone_view(capstone: CapstoneJudge, students: Iterable[Student]) -> CapstoneView:
+def capstone_view(judge: CapstoneJudge, students: Iterable[Student]) -> CapstoneView:
     """The view of a class whose recipes this judge has scored."""
-    recipes = [
-        ScoredRecipe(one.name, one.costs.bits, 1e3 * one.costs.seconds, one.gap, is_published=True)
-        for one in capstone.field
-    ]
+    capstone = judge.capstone
+    recipes = [ScoredRecipe(one.name, one.costs.on_axes, one.gap, is_published=True) for one in judge.field]
     for student in students:
-        mark = student.marks.get(exercise_catalogue.CAPSTONE)
-        if mark is not None and (found := score_in(mark.lines)):
+        mark = student.marks.get(capstone.id)
+        if mark is not None and (found := score_in(mark.lines, capstone)):
             costs, gaps = found
-            recipes.append(
-                ScoredRecipe(student.name, costs.bits, 1e3 * costs.seconds, float(np.mean(gaps)), mark.points)
-            )
+            recipes.append(ScoredRecipe(student.name, costs.on_axes, float(np.mean(gaps)), mark.points))
     recipes.sort(key=lambda one: (one.gap, one.name))
     panels = [
-        _panel("average bits of a number", [one.bits for one in recipes], recipes, BUDGET.bits),
-        _panel("modelled ms of a step", [one.milliseconds for one in recipes], recipes, 1e3 * BUDGET.seconds),
+        _panel(axis, [one.costs[place] for one in recipes], recipes) for place, axis in enumerate(capstone.costs.AXES)
     ]
     front = frozenset(dot.label for panel in panels for dot in panel.dots if dot.is_on_front)
-    seeds = tuple(capstone.float32)
-    return CapstoneView(seeds, capstone.marking, recipes[:MAX_ROWS], len(recipes), front, panels)
+    seeds = tuple(judge.known)
+    return CapstoneView(capstone, seeds, judge.marking, recipes[:MAX_ROWS], len(recipes), front, panels)
 
 
-def _panel(title: str, costs: Sequence[float], recipes: Sequence[ScoredRecipe], budget: float) -> Panel:
+def _panel(axis: CostAxis, costs: Sequence[float], recipes: Sequence[ScoredRecipe]) -> Panel:
     front = pareto_front(costs, [one.gap for one in recipes])
     field = [place for place, one in enumerate(recipes) if one.is_published]
     top = math.log10(MOST_GAP * max(recipes[place].gap for place in field))
-    most = MOST_COST * max(budget, *(costs[place] for place in field))
-    low, high = min(*costs, budget), min(max(*costs, budget), most)
+    most = MOST_COST * max(axis.budget, *(costs[place] for place in field))
+    place_of = (lambda cost: math.log10(max(cost, 1.0))) if axis.is_logarithmic else float
+    low, high = place_of(min(*costs, axis.budget)), place_of(min(max(*costs, axis.budget), most))
     room = 0.05 * (high - low or 1.0)
     low, high = low - room, high + room
 
     def x_of(cost: float) -> float:
-        return round(LEFT + (min(cost, most) - low) / (high - low) * (WIDTH - LEFT - RIGHT), 1)
+        return round(LEFT + (place_of(min(cost, most)) - low) / (high - low) * (WIDTH - LEFT - RIGHT), 1)
 
     def y_of(gap: float) -> float:
         height = min(math.log10(max(gap, LEAST_GAP)), top) - math.log10(LEAST_GAP)
         return round(HEIGHT - BOTTOM - height / (top - math.log10(LEAST_GAP)) * (HEIGHT - TOP - BOTTOM), 1)
 
+    decades = range(math.ceil(low), math.floor(high) + 1)
+    ticks = [10.0**decade for decade in decades] if axis.is_logarithmic else _ticks(low, high)
     dots = [
         Dot(x_of(cost), y_of(one.gap), one.name, one.is_published, place in front)
         for place, (cost, one) in enumerate(zip(costs, recipes, strict=True))
     ]
     return Panel(
-        title,
+        axis.title,
         dots,
         " ".join(f"{dots[place].x},{dots[place].y}" for place in front),
-        [(x_of(value), f"{value:g}") for value in _ticks(low, high)],
+        [(x_of(value), f"{value:,g}") for value in ticks],
         [(y_of(value), f"{value:g}") for value in GAP_TICKS if math.log10(value) <= top],
-        x_of(budget),
+        x_of(axis.budget),
     )
 
 

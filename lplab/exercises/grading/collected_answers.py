@@ -121,12 +121,13 @@ class CollectedAnswers:
                     self.note(f"{exercise}: no cell checks {name}; graded all the same")
 
     def find_recipes(self) -> None:
-        """Add the recipes with which cells call ``own_recipe``."""
-        for found in written_recipes(self.cells):
-            if found.note:
-                self.note(f"{found.where}: {found.note}")
-            if found.answer is not None:
-                self._add(exercise_catalogue.CAPSTONE, found.answer, found.where)
+        """Add the recipes with which cells call the functions of the capstones."""
+        for capstone in exercise_catalogue.capstones():
+            for found in written_recipes(self.cells, capstone):
+                if found.note:
+                    self.note(f"{found.where}: {found.note}")
+                if found.answer is not None:
+                    self._add(capstone.id, found.answer, found.where)
 
     def _add(self, exercise: str, answer: Answer, where: str) -> None:
         """Add an answer as the newest one; one that was there before keeps the place where it was found first."""

@@ -16,7 +16,8 @@ from pathlib import Path, PurePath
 from tqdm import tqdm
 
 from lplab.exercises.capstone.capstone_exercise import CapstoneJudge, judge_of
-from lplab.exercises.capstone.scoring import HELD_BACK_SEEDS
+from lplab.exercises.capstone.capstone_value import Capstone
+from lplab.exercises.capstone.scores import HELD_BACK_SEEDS
 from lplab.exercises.checks.judge import Judge, judge
 from lplab.exercises.checks.verdict import NOT_JUDGED, NOT_YET, Verdict
 from lplab.exercises.grading.class_on_disk import ClassOnDisk, OwnedFile, Students
@@ -54,7 +55,7 @@ def grade(
     similar: bool = False,
     journal: Journal | None = None,
     capstone_seeds: Sequence[int] = (),
-    capstone_judge: Callable[[Judge, Sequence[int], int], CapstoneJudge | None] = judge_of,
+    capstone_judge: Callable[[Judge, Sequence[int], int, Capstone], CapstoneJudge | None] = judge_of,
 ) -> Class:
     """Grade all notebooks and reports in a folder and the folders in it.
 
@@ -76,8 +77,8 @@ def grade(
         one_student: all files are of one student.
         similar: look for answers that are alike, between students and with the solutions.
         journal: keeps the verdicts while it goes on, and gives those of a grading that was killed.
-        capstone_seeds: the seeds that recipes of the capstone are scored with; by default those held back.
-        capstone_judge: makes the judge of the capstone; it is called where somebody handed in a recipe. If it makes
+        capstone_seeds: the seeds that recipes of the capstones are scored with; by default those held back.
+        capstone_judge: makes the judge of a capstone; it is called where somebody handed in a recipe. If it makes
             none, ``judged_by`` judges recipes, too.
 
     Raises:
@@ -99,20 +100,27 @@ def grade(
         on_disk = _read_class(folder, away, Owners(folder, names), roster, each_file, one_student)
         exercises = _exercises(labs, weights, on_disk)
         ids = [exercise.id for exercise in exercises]
-        has_recipes = exercise_catalogue.CAPSTONE in ids and exercise_catalogue.CAPSTONE in on_disk.exercises()
+        handed_in = {*ids} & {*on_disk.exercises()}
+        recipes = [each for each in exercise_catalogue.CAPSTONES if each in handed_in]
         seeds = tuple(capstone_seeds) or HELD_BACK_SEEDS
-        capstone = capstone_judge(judged_by, seeds, jobs) if has_recipes else None
+        capstones: list[CapstoneJudge] = []
+        for each in recipes:
+            others = capstones[-1] if capstones else judged_by
+            made = capstone_judge(others, seeds, jobs, exercise_catalogue.capstone(each))
+            capstones += [made] if made else []
         journal.begin(workers.fence, seeds)
         work = (_tasks(one, ids) for *_, one in _submitted(on_disk))
         begun = time.monotonic()
-        judged = judge_all(work, workers, journal, capstone or judged_by, on_disk.different_answers(ids))
+        judged = judge_all(
+            work, workers, journal, capstones[-1] if capstones else judged_by, on_disk.different_answers(ids)
+        )
         seconds = time.monotonic() - begun
     _mark_class(on_disk, exercises, journal, all_or_nothing, weights, roster, similar)
     return Class(
         tuple(exercises), Students(on_disk, ids), Students(on_disk, ids, only_broken=True), on_disk.marks_of,
         all_or_nothing, on_disk.file_count(), each_file, weights, roster,
-        _alike(exercises, on_disk) if similar else None, journal.fence, capstone, judged, seconds,
-        journal.seeds if has_recipes else (), on_disk.handed_in,
+        _alike(exercises, on_disk) if similar else None, journal.fence, tuple(capstones), judged, seconds,
+        journal.seeds if recipes else (), on_disk.handed_in,
     )  # fmt: skip
 
 
@@ -146,7 +154,7 @@ def _exercises(labs: Sequence[str], weights: Weights, on_disk: ClassOnDisk) -> l
     if labs:
         wanted = [exercise for lab in dict.fromkeys(labs) for exercise in exercise_catalogue.graded(lab)]
     elif weights.points:
-        wanted = [exercise_catalogue.get(key) for key in (*exercise_catalogue.names(), exercise_catalogue.CAPSTONE)]
+        wanted = [exercise_catalogue.get(key) for key in (*exercise_catalogue.names(), *exercise_catalogue.CAPSTONES)]
     else:
         seen = {exercise[:2] for exercise in on_disk.exercises()}
         wanted = [exercise for lab in sorted(seen) for exercise in exercise_catalogue.graded(lab)]
@@ -216,7 +224,7 @@ def _alike(exercises: Sequence[Exercise], on_disk: ClassOnDisk) -> tuple[Similar
     return tuple(
         Similar(one, tuple(map(on_disk.who, one.students)))
         for exercise in exercises
-        if exercise.id != exercise_catalogue.CAPSTONE
+        if exercise.id not in exercise_catalogue.CAPSTONES
         for one in alike(exercise, on_disk.answers_to(exercise.id))
     )
 

@@ -102,7 +102,7 @@ class Journal:
 
         Args:
             fence: what fences the students' code.
-            seeds: that recipes of the capstone are scored with.
+            seeds: that recipes of the capstones are scored with.
         """
         if not self.fence:
             self.fence, self.seeds = fence, tuple(seeds)
@@ -151,7 +151,7 @@ class Journal:
     def _key(self, task: Task) -> bytes:
         exercise = exercise_catalogue.get(task[0])
         made_by = [lplab.__version__, platform.python_version(), np.__version__, self.fence]
-        made_by += [_version_of_torch(), *map(str, self.seeds)] if exercise.id == exercise_catalogue.CAPSTONE else []
+        made_by += [_version_of_torch(), *map(str, self.seeds)] if exercise.id in exercise_catalogue.CAPSTONES else []
         parts = [made_by, exercise.id, exercise.version, task[1].name, task[1].source]
         return hashlib.sha256(json.dumps(parts).encode()).digest()
 

@@ -129,7 +129,7 @@ class Class:
         files: how many there were.
         similar: answers that are alike; None where nobody looked for them.
         fence: what fenced the students' code.
-        capstone: has the field that recipes of the capstone were compared with; None where there was none.
+        capstones: have the field that recipes of a capstone were compared with; of those that were handed in.
         capstone_seeds: that recipes were scored with; empty where there was none.
         judged, judging_seconds: how many different answers were judged this time, and how long that took.
         handed_in: each file, its student, whether it was read, and why not.
@@ -146,7 +146,7 @@ class Class:
     roster: Roster | None = None
     similar: tuple[Similar, ...] | None = None
     fence: str = ""
-    capstone: CapstoneJudge | None = None
+    capstones: tuple[CapstoneJudge, ...] = ()
     judged: int = 0
     judging_seconds: float = 0.0
     capstone_seeds: tuple[int, ...] = ()

@@ -108,7 +108,7 @@ def overview_page(marks: Class) -> str:
         students=islice(marks.students, MAX_ROWS),
         broken=islice(marks.broken, MAX_ROWS),
         most_rows=MAX_ROWS,
-        capstone=capstone_view(marks.capstone, marks.students) if marks.capstone and marks.capstone.field else None,
+        capstones=[capstone_view(each, marks.students) for each in marks.capstones if each.field],
         signs=SIGNS,
         labels=LABELS,
         unmarked=UNMARKED,

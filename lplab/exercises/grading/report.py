@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import lplab
+from lplab.exercises.capstone.capstone_value import Capstone
+from lplab.exercises.capstone.few_bits_capstone import FEW_BITS
 from lplab.exercises.checks.verdict import PASSED
 from lplab.exercises.grading.html_pages import render
 from lplab.exercises.grading.marks_files import distinct_names
@@ -38,7 +40,11 @@ def report_of(state: ProgressState, labs: Sequence[str] = (), name: str = "") ->
     """
     for lab in labs:
         exercise_catalogue.of_lab(lab)
-    own = own_recipe_of(state.capstone) if not labs or exercise_catalogue.CAPSTONE[:2] in labs else {}
+    own = {
+        each.key: entry
+        for each in exercise_catalogue.capstones()
+        if (not labs or each.id[:2] in labs) and (entry := own_recipe_of(getattr(state, each.key), each))
+    }
     touched = {key[:2] for key in (*state.exercises, *state.predictions)}
     shown = [lab for lab in exercise_catalogue.LABS if lab in touched and (not labs or lab in labs)]
     entries = [
@@ -59,12 +65,12 @@ def report_of(state: ProgressState, labs: Sequence[str] = (), name: str = "") ->
             {"id": key, **asdict(guess)} for key, guess in sorted(state.predictions.items()) if key[:2] in shown
         ],
     }
-    report |= {"capstone": own} if own else {}
+    report |= own
     return {**report, "sha256": digest(report)}
 
 
-def own_recipe_of(scored: OwnRecipe) -> dict[str, Any]:
-    """The recipe of the capstone that was scored last, its costs, and its gaps on the seeds of practice.
+def own_recipe_of(scored: OwnRecipe, capstone: Capstone = FEW_BITS) -> dict[str, Any]:
+    """The recipe of a capstone that was scored last, its costs, and its gaps on the seeds of practice.
 
     >>> own_recipe_of(OwnRecipe('{"weight": "nvfp4"}', 6.5, 0.6, "0.03 0.05", "0 1"))["gap"]
     0.04
@@ -74,8 +80,7 @@ def own_recipe_of(scored: OwnRecipe) -> dict[str, Any]:
     gaps = [float(gap) for gap in scored.gaps.split()]
     return {
         "recipe": json.loads(scored.recipe),
-        "bits": scored.bits,
-        "seconds": scored.seconds,
+        **{each.name: getattr(scored, each.name) for each in fields(capstone.costs)},
         "seeds": [int(seed) for seed in scored.seeds.split()],
         "gaps": gaps,
         "gap": sum(gaps) / len(gaps),
@@ -118,7 +123,16 @@ def stages_of(exercise: Exercise, status: str, failed: str) -> dict[str, str]:
 
 def report_page(report: dict[str, Any]) -> str:
     """The page to read: the same content, without the numbers that only a grader needs."""
-    return render("report.html", report=report, stages=STAGES)
+    return render("report.html", report=report, stages=STAGES, recipes=own_recipes_in(report))
+
+
+def own_recipes_in(report: dict[str, Any]) -> list[tuple[Capstone, Any, dict[str, Any]]]:
+    """The recipes of a report: for each its capstone, its costs, and what the report says of it."""
+    return [
+        (each, each.costs(**{name.name: entry[name.name] for name in fields(each.costs)}), entry)
+        for each in exercise_catalogue.capstones()
+        if (entry := report.get(each.key))
+    ]
 
 
 def write_report(report: dict[str, Any], folder: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lplab.exercises.capstone.capstone_exercise import as_answer
+from lplab.exercises.capstone.capstone_value import Capstone
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model import exercise_catalogue
 
@@ -69,7 +69,8 @@ def read_report(data: Mapping[str, Any]) -> Report:
     entries = [entry for entry in entries if entry["id"] not in unknown]
     answers = {entry["id"]: _answers(entry) for entry in entries}
     answers = {key: some for key, some in sorted(answers.items()) if some}
-    answers |= _own_recipe(data.get("capstone"))
+    for capstone in exercise_catalogue.capstones():
+        answers |= _own_recipe(capstone, data.get(capstone.key))
     if not answers:
         raise ReportError("is a report without answers")
     notes = [f"there is no exercise {key}" for key in unknown]
@@ -84,14 +85,10 @@ def read_report(data: Mapping[str, Any]) -> Report:
     )
 
 
-def _own_recipe(entry: Any) -> dict[str, dict[Answer, str]]:
-    """The recipe of the capstone as the answer to it; empty if there is none."""
+def _own_recipe(capstone: Capstone, entry: Any) -> dict[str, dict[Answer, str]]:
+    """The recipe of a capstone as the answer to it; empty if there is none."""
     recipe = entry.get("recipe") if isinstance(entry, dict) else None
-    return (
-        {exercise_catalogue.CAPSTONE: {as_answer(recipe): "latest recipe"}}
-        if isinstance(recipe, dict) and recipe
-        else {}
-    )
+    return {capstone.id: {capstone.as_answer(recipe): "latest recipe"}} if isinstance(recipe, dict) and recipe else {}
 
 
 def _entries(value: Any) -> Iterable[dict[str, Any]]:

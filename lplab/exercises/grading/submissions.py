@@ -237,7 +237,7 @@ def _answers_in_other_cells(cells: list[Any]) -> Iterator[str]:
         text = "".join(line for line in lines if isinstance(line, str))[:MAX_CODE_CHARACTERS]
         exercises = [exercise for exercise, _ in CHECK_LINE.findall(text)]
         exercises += [exercise for name in DEFINED.findall(text) for exercise in functions.get(name, ())]
-        exercises += [exercise_catalogue.CAPSTONE] if "own_recipe(" in text else []
+        exercises += [each.id for each in exercise_catalogue.capstones() if f"{each.call}(" in text]
         if exercises:
             what = {"markdown": "a Markdown cell", "raw": "a raw cell"}.get(str(cell.get("cell_type")), "no code cell")
             ids = ", ".join(dict.fromkeys(exercises))

@@ -13,7 +13,7 @@ import numpy as np
 
 import lplab
 from lplab.exercises.isolation import fences
-from lplab.exercises.model.exercise_catalogue import CAPSTONE
+from lplab.exercises.model.exercise_catalogue import CAPSTONES
 
 CONNECT_SECONDS = 20
 
@@ -26,7 +26,7 @@ class Workers:
         pool: takes the work.
         count: how many answers are judged at the same time.
         fence: what fences the students' code there.
-        recipes: takes the recipes of the capstone, on this machine: a gap compares with float32 on the same machine.
+        recipes: takes the recipes of the capstones, on this machine: a gap compares with a training on it.
     """
 
     pool: Executor
@@ -36,7 +36,7 @@ class Workers:
 
     def pool_for(self, exercise: str) -> Executor:
         """Where the answers to an exercise are judged."""
-        return self.recipes if exercise == CAPSTONE else self.pool
+        return self.recipes if exercise in CAPSTONES else self.pool
 
 
 @contextmanager

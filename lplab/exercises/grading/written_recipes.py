@@ -1,4 +1,4 @@
-"""The recipes with which the cells of a notebook call ``own_recipe``, found without running a cell.
+"""The recipes with which the cells of a notebook call a capstone's function, found without running a cell.
 
 Followed from cell to cell are dictionaries that are written out under a name, and what changes them:
 ``mine["weight"] = "nvfp4"``, ``mine.update({...})``, ``mine |= {...}``, ``del mine["name"]``. A change of another kind,
@@ -14,20 +14,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lplab.exercises.capstone.capstone_exercise import as_answer
+from lplab.exercises.capstone.capstone_value import Capstone
+from lplab.exercises.capstone.few_bits_capstone import FEW_BITS
 from lplab.exercises.grading.notebook_cells import Cell
 from lplab.exercises.isolation.answers import Answer
 from lplab.training.recipe.recipe_data import MAX_TEXT
 
 METHODS = ("add", "append", "clear", "extend", "fill", "insert", "pop", "remove", "reverse", "sort", "update")
-MAX_CALLS = 100  # of own_recipe in a notebook that are read, the last ones
-NOT_WRITTEN_OUT = "own_recipe(…) is not given a dictionary that is written out"
+MAX_CALLS = 100  # of a capstone's function in a notebook that are read, the last ones
+NOT_WRITTEN_OUT = "{}(…) is not given a dictionary that is written out"
 UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError, SyntaxError, RecursionError, MemoryError)
 
 
 @dataclass(frozen=True)
 class WrittenRecipe:
-    """A recipe as it stands at a call of ``own_recipe``, or at the end of the notebook.
+    """A recipe as it stands at a call of the capstone's function, or at the end of the notebook.
 
     Args:
         where: it was found.
@@ -40,8 +41,10 @@ class WrittenRecipe:
     note: str = ""
 
 
-def written_recipes(cells: Sequence[Cell]) -> Iterator[WrittenRecipe]:
+def written_recipes(cells: Sequence[Cell], capstone: Capstone = FEW_BITS) -> Iterator[WrittenRecipe]:
     """The recipe of each call, cells taken from top to bottom; then that of the last call as it stands at the end.
+
+    Calls are those of the capstone's function, ``own_recipe`` in lab 14.
 
     Someone who changes a cell below the call and runs the call again means the second.
 
@@ -52,39 +55,40 @@ def written_recipes(cells: Sequence[Cell]) -> Iterator[WrittenRecipe]:
     [('code cell 2', '{"weight": "nvfp4"}'), ('the last cell', '{"weight": "bf16"}')]
     """
     statements = [(cell.where, statement) for cell in cells for statement in (cell.tree.body if cell.tree else ())]
-    calls = [_calls(statement) for _, statement in statements]
+    calls = [_calls(statement, capstone.call) for _, statement in statements]
     unread = sum(map(len, calls)) - MAX_CALLS
-    names, last = WrittenDictionaries(), None
+    names, last = WrittenDictionaries(capstone.call), None
     for (where, statement), some in zip(statements, calls, strict=True):
         for call in some:
             unread -= 1
             if unread < 0:
-                yield _recipe(call, names, where)
+                yield _recipe(call, names, where, capstone)
                 last = call
         names.run(statement, where)
     if last is not None and last.args and isinstance(last.args[0], ast.Name):
-        found = _recipe(last, names, "the last cell")
+        found = _recipe(last, names, "the last cell", capstone)
         if found.answer is not None:  # else the name stands for something else by then
             yield found
 
 
-def _calls(statement: ast.stmt) -> list[ast.Call]:
-    """The calls of ``own_recipe``, alone or of a module."""
+def _calls(statement: ast.stmt, function: str) -> list[ast.Call]:
+    """The calls of a function, alone or of a module."""
     calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
-    return [call for call in calls if "own_recipe" in (getattr(call.func, "id", ""), getattr(call.func, "attr", ""))]
+    return [call for call in calls if function in (getattr(call.func, "id", ""), getattr(call.func, "attr", ""))]
 
 
-def _recipe(call: ast.Call, names: WrittenDictionaries, where: str) -> WrittenRecipe:
+def _recipe(call: ast.Call, names: WrittenDictionaries, where: str, capstone: Capstone) -> WrittenRecipe:
     """The recipe that a call is given by then."""
+    unread = WrittenRecipe(where, note=NOT_WRITTEN_OUT.format(capstone.call))
     try:
         (given,) = call.args
         data = names.value(given)
         if not isinstance(data, dict) or _is_long(data):
-            return WrittenRecipe(where, note=NOT_WRITTEN_OUT)
+            return unread
         name = given.id if isinstance(given, ast.Name) else ""
-        return WrittenRecipe(where, as_answer(data), names.not_followed.get(name, ""))
+        return WrittenRecipe(where, capstone.as_answer(data), names.not_followed.get(name, ""))
     except UNREADABLE:
-        return WrittenRecipe(where, note=NOT_WRITTEN_OUT)
+        return unread
 
 
 def _is_long(data: Any) -> bool:
@@ -100,6 +104,9 @@ def _is_long(data: Any) -> bool:
 class WrittenDictionaries:
     """The values that names have while the statements of a notebook run one after the other, as far as it is known.
 
+    Args:
+        function: that the notes name.
+
     Attributes:
         values: by name.
         not_followed: by name: a note on the last change that is not followed.
@@ -111,7 +118,8 @@ class WrittenDictionaries:
     {'y': {'x': 2}}
     """
 
-    def __init__(self) -> None:
+    def __init__(self, function: str = "own_recipe") -> None:
+        self.function = function
         self.values: dict[str, Any] = {}
         self.not_followed: dict[str, str] = {}
 
@@ -128,7 +136,7 @@ class WrittenDictionaries:
             if name in assigned:
                 del self.values[name]
             else:
-                note = f"own_recipe uses {name}, which {where} changes in a way that grading does not follow"
+                note = f"{self.function} uses {name}, which {where} changes in a way that grading does not follow"
                 self.not_followed[name] = note
 
     def _follow(self, statement: ast.stmt) -> bool:

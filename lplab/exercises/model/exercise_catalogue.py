@@ -10,7 +10,8 @@ from lplab.exercises.model.exercise import Exercise
 from lplab.exercises.model.questions import Question
 from lplab.lookup import closest_names
 
-CAPSTONE = "14.4"  # is graded as an exercise, but its answer is data: see lplab.exercises.capstone.capstone_exercise
+CAPSTONES = {"14.4": "few_bits_capstone.FEW_BITS", "16.5": "meetings.MEETINGS"}
+"""What is graded as an exercise, but whose answer is data, and where: see lplab.exercises.capstone.capstone_value."""
 LABS = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15", "16")
 
 
@@ -44,13 +45,13 @@ def names() -> list[str]:
 
 
 def get(exercise_id: str) -> Exercise:
-    """The exercise with this id, also the capstone; ValueError with the closest ids if there is none.
+    """The exercise with this id, also a capstone; ValueError with the closest ids if there is none.
 
     >>> get("01.2").name
     'round_e4m3'
     """
-    if exercise_id == CAPSTONE:
-        return import_module("lplab.exercises.capstone.capstone_exercise").EXERCISE
+    if exercise_id in CAPSTONES:
+        return capstone(exercise_id).exercise
     return _lookup(0, exercise_id, "exercise")
 
 
@@ -75,9 +76,28 @@ def of_lab(lab: str) -> list[Exercise]:
 
 
 def graded(lab: str) -> list[Exercise]:
-    """What is graded of a lab: its exercises, and of lab 14 the capstone; ValueError if there is nothing.
+    """What is graded of a lab: its exercises, and its capstone if it has one; ValueError if there is nothing.
 
     >>> [exercise.id for exercise in graded("14")]
     ['14.1', '14.2', '14.3', '14.4']
     """
-    return of_lab(lab) + [get(CAPSTONE)] * (lab == CAPSTONE[:2])
+    return of_lab(lab) + [get(each) for each in CAPSTONES if each[:2] == lab]
+
+
+def capstone(exercise_id: str) -> Any:
+    """The capstone that is graded as this exercise, a :class:`lplab.exercises.capstone.capstone_value.Capstone`.
+
+    >>> capstone("14.4").call
+    'own_recipe'
+    """
+    module, name = CAPSTONES[exercise_id].split(".")
+    return getattr(import_module(f"lplab.exercises.capstone.{module}"), name)
+
+
+def capstones() -> list[Any]:
+    """All capstones, in the order of the course.
+
+    >>> [each.call for each in capstones()]
+    ['own_recipe', 'own_meetings']
+    """
+    return [capstone(each) for each in CAPSTONES]

@@ -154,19 +154,25 @@ class Progress:
         return self.state.skipped.get(question_id) == question
 
     def record_capstone(
-        self, recipe: str, bits: float, seconds: float, gaps: Sequence[float], seeds: Sequence[int], diverged: int
+        self,
+        key: str,
+        recipe: str,
+        costs: Mapping[str, float],
+        gaps: Sequence[float],
+        seeds: Sequence[int],
+        diverged: int,
     ) -> None:
-        """Note a recipe of the capstone, as JSON text, with its score; it takes the place of the one before."""
+        """Note a recipe of a capstone, as JSON text, with its score; it takes the place of the one before."""
+        numbers: dict[str, Any] = {name: float(value) for name, value in costs.items()}
         scored = OwnRecipe(
             recipe,
-            float(bits),
-            float(seconds),
-            " ".join(f"{gap:.6f}" for gap in gaps),
-            " ".join(map(str, seeds)),
-            diverged,
+            **numbers,
+            gaps=" ".join(f"{gap:.6f}" for gap in gaps),
+            seeds=" ".join(map(str, seeds)),
+            diverged=diverged,
             time=_now(),
         )
-        self._change(lambda state: state.with_capstone(scored))
+        self._change(lambda state: state.with_capstone(key, scored))
 
 
 def _now() -> str:
@@ -288,10 +294,18 @@ def has_skipped(question_id: str, question: str) -> bool:
 
 
 def record_capstone(
-    recipe: str, bits: float, seconds: float, gaps: Sequence[float], seeds: Sequence[int], diverged: int
+    key: str, recipe: str, costs: Mapping[str, float], gaps: Sequence[float], seeds: Sequence[int], diverged: int
 ) -> None:
-    """Note a recipe of the capstone, as JSON text, with its score; it takes the place of the student's one before."""
-    default_progress().record_capstone(recipe, bits, seconds, gaps, seeds, diverged)
+    """Note a recipe of a capstone, as JSON text, with its score; it takes the place of the student's one before.
+
+    Args:
+        key: of the capstone: "capstone" is that of lab 14, "meetings" that of lab 16.
+        recipe: its data.
+        costs: by the names of fields of :class:`~lplab.exercises.progress.records.OwnRecipe`.
+        gaps, seeds: on each seed of practice, and these seeds.
+        diverged: on how many of them its training diverged.
+    """
+    default_progress().record_capstone(key, recipe, costs, gaps, seeds, diverged)
 
 
 def of_lab(lab: str) -> dict[str, ExerciseRecord]:

@@ -90,12 +90,13 @@ class Guess:
 
 @dataclass(frozen=True)
 class OwnRecipe:
-    """The recipe of the capstone that was scored last.
+    """The recipe of a capstone that was scored last.
 
     Args:
         recipe: its data as JSON.
-        bits, seconds: its costs.
-        gaps, seeds: its gap in bits on each seed of practice, and these seeds, with blanks between.
+        bits, seconds: its costs in lab 14.
+        sent, positions, meetings: its costs in lab 16.
+        gaps, seeds: its gap on each seed of practice, and these seeds, with blanks between.
         diverged: on how many of them its training diverged.
         scored: how many different recipes were scored so far.
         time: of the last score, UTC.
@@ -104,6 +105,9 @@ class OwnRecipe:
     recipe: str = ""
     bits: float = 0.0
     seconds: float = 0.0
+    sent: float = 0.0
+    positions: float = 0.0
+    meetings: float = 0.0
     gaps: str = ""
     seeds: str = ""
     diverged: int = 0
@@ -118,7 +122,8 @@ class ProgressState:
     exercises: Mapping[str, ExerciseRecord] = field(default_factory=dict)
     predictions: Mapping[str, Guess] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)  # by question: its wording, as another one is asked again
-    capstone: OwnRecipe = field(default_factory=OwnRecipe)
+    capstone: OwnRecipe = field(default_factory=OwnRecipe)  # of lab 14
+    meetings: OwnRecipe = field(default_factory=OwnRecipe)  # of lab 16
 
     def with_record(self, exercise_id: str, change: Callable[[ExerciseRecord], ExerciseRecord]) -> ProgressState:
         """The state after a change of one exercise's record."""
@@ -136,10 +141,11 @@ class ProgressState:
         """The state after a question was skipped."""
         return replace(self, skipped={**self.skipped, question_id: question})
 
-    def with_capstone(self, scored: OwnRecipe) -> ProgressState:
-        """The state after a recipe was scored; the same one again counts once."""
-        known = self.capstone
-        return replace(self, capstone=replace(scored, scored=known.scored + (scored.recipe != known.recipe)))
+    def with_capstone(self, key: str, scored: OwnRecipe) -> ProgressState:
+        """The state after a recipe of the capstone of this key was scored; the same one again counts once."""
+        known: OwnRecipe = getattr(self, key)
+        changed: dict[str, Any] = {key: replace(scored, scored=known.scored + (scored.recipe != known.recipe))}
+        return replace(self, **changed)
 
 
 def state_of(data: Mapping[str, Any]) -> ProgressState:
@@ -149,7 +155,7 @@ def state_of(data: Mapping[str, Any]) -> ProgressState:
             {key: _checked(ExerciseRecord, values) for key, values in data.get("exercises", {}).items()},
             {key: _checked(Guess, values) for key, values in data.get("predictions", {}).items()},
             {key: _checked_text(question) for key, question in data.get("skipped", {}).items()},
-            _checked(OwnRecipe, data.get("capstone", {})),
+            *(_checked(OwnRecipe, data.get(key, {})) for key in ("capstone", "meetings")),
         )
     except (AttributeError, TypeError) as error:
         raise CorruptFileError(str(error)) from error

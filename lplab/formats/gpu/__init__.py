@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import Any
 
 DEVICES = ("cuda",)
-LEAST_CAPABILITY = (7, 0)  # of NVIDIA's GPUs: Triton compiles for no older ones
+LEAST_CAPABILITY = 8, 0  # of NVIDIA's GPUs, as Triton's documentation says; older ones have no bfloat16 either
 _is_available = find_spec("triton") is not None and os.environ.get("LPLAB_NO_TRITON", "") in ("", "0")
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -44,9 +44,42 @@ def quantize(
     """
     if not isinstance(spec, BlockSpec):
         return round_elements(spec, rounding, x, out, seed)
+    return round_blocks(spec, rounding, x, out, seed, *_length_and_inner(x, axis))
+
+
+def quantize_transformed(
+    spec: RoundingSpec,
+    rounding: Rounding,
+    signs: tuple[float, ...],
+    x: Tensor,
+    seed: int,
+    axis: int | None,
+    pre_scale: float = 1.0,
+) -> Tensor | None:
+    """Round the Hadamard transform of a contiguous tensor, whose numbers are read once; None where no kernel serves.
+
+    Args:
+        spec, rounding, x, seed, axis: as for :func:`quantize`; the transform runs along the axis, too.
+        signs: of the transform, 1 or −1, as many as it has numbers: a power of two up to 1024. None of them: no
+            transform.
+        pre_scale: what numbers under power-of-two scales are multiplied with before rounding and divided by afterwards.
+
+    Returns:
+        The tensor, along the axis as long as the transform of x.
+    """
+    if not isinstance(spec, BlockSpec) or (signs and spec.size & (spec.size - 1)) or not x.ndim:
+        return None
+    length, inner = _length_and_inner(x, axis)
+    shape = list(x.shape)
+    shape[checked_axis(x, axis)] += -length % len(signs) if signs else 0
+    out = x.new_empty(shape)
+    return out if round_blocks(spec, rounding, x, out, seed, length, inner, signs, pre_scale) else None
+
+
+def _length_and_inner(x: Tensor, axis: int | None) -> tuple[int, int]:
+    """How long an axis is, and how many numbers lie between its neighbours in a contiguous tensor."""
     axis = checked_axis(x, axis)
-    length, inner = (x.shape[axis], math.prod(x.shape[axis + 1 :])) if x.ndim else (1, 1)
-    return round_blocks(spec, rounding, x, out, seed, length, inner)
+    return (x.shape[axis], math.prod(x.shape[axis + 1 :])) if x.ndim else (1, 1)
 
 
 def round_elements(spec: Grid | Table, rounding: Rounding, x: Tensor, out: Tensor, seed: int) -> bool:
@@ -101,8 +134,7 @@ def encode(fmt: Any, x: Tensor, rounding: Rounding, seed: int) -> tuple[Tensor, 
     if found is None:
         return None
     kernel, constants, codes = found
-    dtype = torch.uint8 if fmt.bits <= 8 else torch.int32
-    out, unknown = x.new_empty(x.shape, dtype=dtype), x.new_zeros(1, dtype=torch.int32)
+    out, unknown = x.new_empty(x.shape, dtype=_code_dtype(fmt)), x.new_zeros(1, dtype=torch.int32)
     for first, *stretch in _stretches(x, out):
         launch(kernel, *stretch, constants, codes, unknown, *_draws(rounding, seed, first), BLOCK=BLOCK)
     return out, 0 if fmt.has_nan else int(unknown)
@@ -123,38 +155,172 @@ def _values(fmt: Any, device: torch.device) -> Tensor:
 
 
 def round_blocks(
-    spec: BlockSpec, rounding: Rounding, x: Tensor, out: Tensor, seed: int, length: int, inner: int
+    spec: BlockSpec,
+    rounding: Rounding,
+    x: Tensor,
+    out: Tensor,
+    seed: int,
+    length: int,
+    inner: int,
+    signs: tuple[float, ...] = (),
+    pre_scale: float = 1.0,
 ) -> bool:
-    """Round blocks along the middle axis of contiguous [outer, length, inner] numbers; False where no kernel serves."""
-    found = _blocks(spec, rounding, x.dtype, x.device)
-    if inner == 1 and length % spec.size == 0:
-        length = spec.size  # blocks that follow one another are rows: Triton leaves out divisions by 1
-    per_row = -(-length // spec.size)
-    blocks = x.numel() // max(length, 1) * per_row
-    if found is None or max(blocks, length) >= 2**31:
+    """Round blocks along the middle axis of contiguous [outer, length, inner] numbers; False where no kernel serves.
+
+    With ``signs`` the numbers are transformed before, and ``out`` is as long as the transform; its size and that of the
+    blocks are powers of two.
+    """
+    found = _blocks(spec, rounding, x.dtype, x.device, len(signs), pre_scale)
+    layout = _layout(spec, x, length, inner, len(signs))
+    if found is None or layout is None:
         return False
-    if not blocks:
+    if not layout.groups:
         return True
     names, constants, scale_constants = found
-    width = triton.next_power_of_2(spec.size)
-    height = max(BLOCK // width, 1)
-    programs, shape = -(-blocks // height), {"BLOCKS": height, "WIDTH": width}
-    layout, keys = (blocks, length, inner, per_row), _keys(rounding, seed)
+    signs_there = _signs(signs, x.device) if signs else constants  # not read without a transform
+    rows, keys = (layout.groups, layout.length, layout.longer, inner, layout.per_row), _keys(rounding, seed)
+    numbers = x, out, signs_there, *rows, constants, scale_constants
     if spec.scale is None:
-        launch(names["power_of_two_blocks"], programs, x, out, *layout, constants, scale_constants, *keys, **shape)
-        return True
-    amax = np.float32(0)
-    if spec.tensor_scale:
-        largest = torch.zeros(1, dtype=torch.int32, device=x.device)
-        kernel = compiler.namespace("float32", SIZE=spec.size)["largest_of_blocks"]
-        launch(kernel, programs, x, largest, *layout, **shape)
-        amax = largest.view(torch.float32).cpu().numpy()[0]
-    tensor_scale = block_rounding.tensor_scale_of(amax, spec)
-    scales = np.array([block_rounding.scale_per_element(tensor_scale, spec), tensor_scale[1]], np.float32)
-    tensor_scales = torch.from_numpy(scales.view(np.int32)).to(x.device)
-    arguments = x, out, *layout, constants, scale_constants, tensor_scales, *keys
-    launch(names["rounded_scale_blocks"], programs, *arguments, **shape)
+        launch(names["power_of_two_blocks"], layout.programs, *numbers, *keys, **layout.tile)
+    else:
+        amax = _largest(spec, x, layout, inner, signs_there, len(signs))
+        launch(names["rounded_scale_blocks"], layout.programs, *numbers, amax, *keys, **layout.tile)
     return True
+
+
+@lru_cache(maxsize=64)
+def _signs(signs: tuple[float, ...], device: torch.device) -> Tensor:
+    return torch.tensor(signs, dtype=torch.float32, device=device)
+
+
+class Layout(NamedTuple):
+    """How the blocks of a tensor are shared out among the programs of a kernel.
+
+    Attributes:
+        programs: how many.
+        groups: blocks, or sequences of them whose numbers are transformed together.
+        length: of the rows in memory.
+        longer: of the rows once they are transformed.
+        per_row: groups of a row, along its length.
+        tile: rows and columns of what a program works on.
+    """
+
+    programs: int
+    groups: int
+    length: int
+    longer: int
+    per_row: int
+    tile: dict[str, Any]
+
+
+def _layout(spec: BlockSpec, x: Tensor, length: int, inner: int, transform: int = 0) -> Layout | None:
+    """The layout for contiguous [outer, length, inner] numbers; None where their numbers do not fit 32 bits."""
+    group = max(spec.size, transform)
+    outer, longer = x.numel() // max(length * inner, 1), length + (-length % transform if transform else 0)
+    if inner == 1 and length and length % group == 0:  # groups that follow one another are rows: no divisions by 1
+        outer, length, longer = outer * (length // group), group, group
+    per_row, width = -(-longer // group), triton.next_power_of_2(spec.size)
+    groups, parts = outer * inner * per_row, group // spec.size
+    height = max(BLOCK // width, parts)
+    if max(groups * parts, longer + group) >= 2**31:
+        return None
+    return Layout(-(-groups * parts // height), groups, length, longer, per_row, {"BLOCKS": height, "WIDTH": width})
+
+
+def _largest(spec: BlockSpec, x: Tensor, layout: Layout, inner: int, signs: Tensor, transform: int = 0) -> Tensor:
+    """The pattern of the largest magnitude of all finite blocks, on the device; 0 without a scale of the tensor."""
+    largest = torch.zeros(1, dtype=torch.int32, device=x.device)
+    if spec.tensor_scale:
+        kernel = compiler.namespace("float32", **_block_flags(spec.size, transform))["largest_of_blocks"]
+        rows = layout.groups, layout.length, inner, layout.per_row
+        launch(kernel, layout.programs, x, largest, signs, *rows, **layout.tile)
+    return largest
+
+
+def _block_flags(size: int, transform: int) -> dict[str, Any]:
+    """What kernels know of blocks and of the transform of their numbers."""
+    flags = {"SIZE": size, "PARTS": max(transform // size, 1), "ROUNDS": max(transform.bit_length() - 1, 0)}
+    return flags | {"FACTOR": 1 / math.sqrt(max(transform, 1))}
+
+
+def encode_blocks(
+    element: Any, scale: Any, spec: BlockSpec, x: Tensor, rounding: Rounding, seed: int, axis: int
+) -> tuple[Tensor, Tensor, float, int] | None:
+    """The codes of blocks along an axis of a contiguous tensor, in one pass over memory; None where no kernel serves.
+
+    Args:
+        element, scale: formats, as for :func:`encode`.
+        spec, rounding, x, seed, axis: as for :func:`quantize`.
+
+    Returns:
+        Codes of elements, codes of scales, the scale of the tensor or 1, and how many blocks hold NaN or infinity that
+        have no code.
+    """
+    length, inner = _length_and_inner(x, axis)
+    found, layout = _encoded_blocks(element, scale, spec, rounding, x.dtype, x.device), _layout(spec, x, length, inner)
+    if found is None or layout is None or not (x.ndim and layout.groups) or x.numel() >= 2**31:
+        return None
+    kernel, constants, *tables = found
+    shape = list(x.shape)
+    shape[axis] = -(-length // spec.size)
+    elements = x.new_empty(x.shape, dtype=_code_dtype(element))
+    scales = x.new_empty(shape, dtype=_code_dtype(scale))
+    rows, keys = (layout.groups, layout.length, inner, layout.per_row), _keys(rounding, seed)
+    arguments = x, elements, scales, constants, *rows, constants, *tables
+    if spec.scale is None:
+        launch(kernel, layout.programs, *arguments, *keys, **layout.tile)
+        return elements, scales, 1.0, 0
+    amax, bad = _largest(spec, x, layout, inner, constants), torch.zeros(1, dtype=torch.int32, device=x.device)
+    launch(kernel, layout.programs, *arguments, amax, bad, *keys, **layout.tile)
+    words, top = array_kernels.words_for(torch, "float32"), block_rounding.scale_patterns(spec)[0]
+    tensor_scale = float(words["tensor_scales"](amax, top)[1].view(torch.float32)) if spec.tensor_scale else 1.0
+    return elements, scales, tensor_scale, 0 if element.has_nan else int(bad)
+
+
+def _code_dtype(fmt: Any) -> torch.dtype:
+    return torch.uint8 if fmt.bits <= 8 else torch.int32
+
+
+@lru_cache(maxsize=256)
+def _encoded_blocks(
+    element: Any, scale: Any, spec: BlockSpec, rounding: Rounding, dtype: torch.dtype, device: torch.device
+) -> tuple[Any, Tensor, Tensor, Tensor, Tensor] | None:
+    """The kernel that encodes blocks, the constants of elements and of scales, and the codes of both."""
+    listed, listed_scales = _codes_by_upper_bits(element), None
+    flags: dict[str, Any] = {}
+    if spec.scale is None:
+        kernel = "encoded_power_of_two_blocks"
+        scale_codes = scale.codes_of(np.append(2.0 ** np.arange(-127, 128), np.nan))
+    else:
+        kernel, listed_scales = "encoded_rounded_scale_blocks", _codes_by_upper_bits(scale)
+        if listed_scales is None:
+            return None
+        dropped, scale_codes = listed_scales
+        flags["code_of_scale"] = compiler.namespace("float32", DROPPED=dropped)["code_of"]
+    found = None if listed is None else _blocks(spec, rounding, dtype, device, DROPPED=listed[0], **flags)
+    if listed is None or found is None:
+        return None
+    names, constants, scale_constants = found
+    tables = (on_device(each, "float32", device) for each in (listed[1], scale_codes))
+    return names[kernel], constants, scale_constants, *tables
+
+
+def decode_blocks(
+    element: Any, scale: Any, spec: BlockSpec, elements: Tensor, scales: Tensor, tensor_scale: float, axis: int
+) -> Tensor | None:
+    """The float64 values of contiguous tensors of codes in one pass over memory; None where no kernel serves."""
+    length, inner = _length_and_inner(elements, axis)
+    layout = _layout(spec, elements, length, inner)
+    if layout is None or not layout.groups:
+        return None
+    flags = _block_flags(spec.size, 0) | {"RESCALES": spec.scale is not None}
+    kernel = compiler.namespace("float32", **flags)["decoded_blocks"]
+    out = torch.empty(elements.shape, dtype=torch.float64, device=elements.device)
+    factor = torch.full((1,), tensor_scale, device=elements.device)
+    rows = layout.groups, layout.length, inner, layout.per_row
+    values = _values(element, out.device), _values(scale, out.device)
+    launch(kernel, layout.programs, elements, scales, out, *rows, *values, factor, **layout.tile)
+    return out
 
 
 def launch(
@@ -249,26 +415,38 @@ def _lookup(spec: Table, rounding: Rounding) -> tuple[dict[str, Any], np.ndarray
 
 @lru_cache(maxsize=1024)
 def _blocks(
-    spec: BlockSpec, rounding: Rounding, dtype: torch.dtype, device: torch.device
+    spec: BlockSpec,
+    rounding: Rounding,
+    dtype: torch.dtype,
+    device: torch.device,
+    transform: int = 0,
+    pre_scale: float = 1.0,
+    **more: Any,
 ) -> tuple[dict[str, Any], Tensor, Tensor] | None:
-    """The kernels that round blocks, by name, and the constants of elements and of scales on the device."""
+    """The kernels that round blocks, by name, and the constants of elements and of scales on the device.
+
+    Args:
+        spec, rounding, dtype, device: of the numbers.
+        transform: how many numbers are transformed together; 0 for none.
+        pre_scale: as for :func:`quantize_transformed`.
+        more: flags of the kernels.
+    """
     real, element = _grid_rule(spec.element, rounding, torch.float32 if spec.scale is not None else dtype)
     if element is None:
         return None
     flags, constants = element
     if spec.scale is None:
         wide = compiler.namespace("float64")
-        more = {f"wide_{name}": wide[name] for name in ("as_real", "as_bits", "block_exponent")}
+        more |= {f"wide_{name}": wide[name] for name in ("as_real", "as_bits", "block_exponent")}
         scale_constants: Any = grid_rules.scale_constants(spec, grid_rules.FLOAT_LAYOUTS["float64"])
         scale_real = "float64"
     else:
         _, scale = _grid_rule(spec.scale, Rounding(), torch.float32)
-        if scale is None:
+        if scale is None or real != "float32":
             return None
-        more = {"rounded_as_scale": compiler.namespace("float32", **scale[0])["rounded"], "SCALE_AFTER": len(scale[1])}
-        word = grid_rules.FLOAT_LAYOUTS["float32"]
-        scale_constants, scale_real = [*scale[1], word.pattern(spec.scale.highest)], "float32"
-    names = compiler.namespace(real, **flags, **more, SIZE=spec.size)
+        more |= {"rounded_as_scale": compiler.namespace("float32", **scale[0])["rounded"], "SCALE_AFTER": len(scale[1])}
+        scale_constants, scale_real = [*scale[1], *block_rounding.scale_patterns(spec)], "float32"
+    names = compiler.namespace(real, **flags, **more, **_block_flags(spec.size, transform), PRE_SCALE=pre_scale)
     return names, on_device(constants, real, device), on_device(scale_constants, scale_real, device)
 
 
@@ -294,16 +472,28 @@ def _encoded(
         ]
         constants = on_device(entries.reshape(-1), "float32", device)
         return kernel, constants, constants
-    kept = max(spec.mantissa_bits, 1)  # with no bit of the fraction NaN would be infinity
-    rounds = spec.step == 1 and kept <= MAX_ENCODED_BITS and grid_rules.grid_rule(spec, rounding, "float32") is not None
-    real, rule = _grid_rule(spec, rounding, dtype)
-    if rule is None or not rounds:
+    (real, rule), listed = _grid_rule(spec, rounding, dtype), _codes_by_upper_bits(fmt)
+    if rule is None or listed is None:
         return None
-    dropped = 23 - kept
-    patterns = (np.arange(2 ** (32 - dropped), dtype=np.uint32) << np.uint32(dropped)).view(np.float32)
-    codes = _codes_or_none(fmt, array_kernels.widen(np, patterns))
+    dropped, codes = listed
     names = compiler.namespace(real, **rule[0], CODES=True, DROPPED=dropped, COUNTS_UNKNOWN=not fmt.has_nan)
     return names["encoded"], on_device(rule[1], real, device), on_device(codes, "float32", device)
+
+
+@lru_cache(maxsize=64)
+def _codes_by_upper_bits(fmt: Any) -> tuple[int, np.ndarray] | None:
+    """How many low bits of float32 a format on a grid leaves 0, and its codes by the others; None where many are left.
+
+    The codes are those of :func:`_codes_or_none`.
+    """
+    spec = fmt.rounding_spec
+    if not isinstance(spec, Grid) or spec.step != 1 or spec.mantissa_bits > MAX_ENCODED_BITS:
+        return None
+    if grid_rules.grid_rule(spec, Rounding(), "float32") is None:
+        return None
+    dropped = 23 - max(spec.mantissa_bits, 1)  # with no bit of the fraction NaN would be infinity
+    patterns = (np.arange(2 ** (32 - dropped), dtype=np.uint32) << np.uint32(dropped)).view(np.float32)
+    return dropped, _codes_or_none(fmt, array_kernels.widen(np, patterns))
 
 
 def _codes_or_none(fmt: Any, values: np.ndarray) -> np.ndarray:

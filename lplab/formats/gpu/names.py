@@ -50,3 +50,20 @@ def rint(real):
 def divide(first, second):
     """The quotient, rounded to nearest even: Triton's ``/`` is an approximation in float32, and exact in float64."""
     return first / second if REAL == tl.float64 else tl.div_rn(first, second)  # noqa: SIM300
+
+
+def apart(numbers, half):
+    """The numbers of [rows, size] that are ``half`` places apart, as two tiles [rows, size / (2 · half), half]."""
+    pairs = tl.reshape(numbers, (numbers.shape[0], numbers.shape[1] // (2 * half), 2, half))
+    return tl.split(tl.permute(pairs, (0, 1, 3, 2)))
+
+
+def together(first, second, half):
+    """The reverse of :func:`apart`."""
+    pairs = tl.permute(tl.join(first, second), (0, 1, 3, 2))
+    return tl.reshape(pairs, (first.shape[0], first.shape[1] * 2 * half))
+
+
+def abs(real):
+    """Numbers without their signs."""
+    return tl.abs(real)

@@ -113,8 +113,7 @@ def encoded(x, out, count, constants, codes, unknown, first, key_1, key_2, BLOCK
     inside = at < count
     code = rounded(load_bits(x + at, inside), constants, at + first, key_1, key_2)
     if CODES:
-        value = as_real(code).to(tl.float32).to(tl.int32, bitcast=True)
-        code = tl.load(codes + ((value >> DROPPED) & ((1 << (32 - DROPPED)) - 1)))
+        code = code_of(code, codes)
     if COUNTS_UNKNOWN:
         tl.atomic_add(unknown, tl.sum(where((code < 0) & inside, 1, 0), 0))
     tl.store(out + at, code.to(out.dtype.element_ty), mask=inside)
@@ -128,62 +127,171 @@ def decoded(codes, out, count, values, BLOCK: tl.constexpr):
     tl.store(out + at, tl.load(values + code), mask=inside)
 
 
-def block_addresses(blocks, length, inner, per_row, BLOCKS: tl.constexpr, WIDTH: tl.constexpr):
-    """Where the numbers of this program's blocks lie in [outer, length, inner]; their numbers; which of them exist.
+def block_places(groups, inner, per_row, BLOCKS: tl.constexpr, WIDTH: tl.constexpr):
+    """Where the numbers of this program's blocks lie: outer, column and lane, their numbers, and which of them exist.
 
-    Neighbouring blocks are neighbours along ``inner``. Random bits are numbered row by row, as if the last block of
-    each row were whole.
+    A group is one block, or PARTS blocks whose numbers are transformed together. Neighbouring groups are neighbours
+    along ``inner``. Random bits are numbered row by row, as if the last group of each row were whole.
     """
     block = tl.program_id(0) * BLOCKS + tl.arange(0, BLOCKS)[:, None]
     j = tl.arange(0, WIDTH)[None, :]
-    lane, place, outer = block % inner, (block // inner) % per_row, block // inner // per_row
-    column = place * SIZE + j
-    inside = (block < blocks) & (j < SIZE) & (column < length)
-    number = ((outer * inner + lane) * per_row + place) * SIZE + j
-    return (outer.to(tl.int64) * length + column) * inner + lane, number, inside
+    group = block // PARTS
+    lane, place, outer = group % inner, (group // inner) % per_row, group // inner // per_row
+    column = (place * PARTS + block % PARTS) * SIZE + j
+    number = (outer * inner + lane) * (per_row * PARTS * SIZE) + column
+    return outer, column, lane, number, (group < groups) & (j < SIZE)
 
 
-def power_of_two_blocks(
-    x, out, blocks, length, inner, per_row, constants, scale_constants, key_1, key_2,
-    BLOCKS: tl.constexpr, WIDTH: tl.constexpr,
-):  # fmt: skip
-    """Round blocks under power-of-two scales: find the largest magnitude of each, its scale, then round."""
-    at, number, inside = block_addresses(blocks, length, inner, per_row, BLOCKS, WIDTH)
-    bits = load_bits(x + at, inside)
+def block_addresses(outer, column, lane, length, inner):
+    """Addresses in [outer, length, inner]."""
+    return (outer.to(tl.int64) * length + column) * inner + lane
+
+
+def scale_places(groups, BLOCKS: tl.constexpr):
+    """The numbers of this program's blocks, where they are not transformed, and which of them exist."""
+    block = tl.program_id(0) * BLOCKS + tl.arange(0, BLOCKS)[:, None]
+    return block, block < groups
+
+
+def load_blocks(x, signs, outer, column, lane, exists, length, inner):
+    """The patterns of blocks in [outer, length, inner], transformed where ROUNDS is set; zeros fill up rows."""
+    at, inside = block_addresses(outer, column, lane, length, inner), exists & (column < length)
+    if ROUNDS == 0:
+        bits = load_bits(x + at, inside)
+    else:
+        numbers = tl.load(x + at, mask=inside, other=0.0)
+        numbers = numbers.to(tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32)
+        rows = tl.reshape(numbers, (numbers.shape[0] * numbers.shape[1] // (1 << ROUNDS), 1 << ROUNDS))
+        rows = hadamard(rows * tl.load(signs + tl.arange(0, 1 << ROUNDS))[None, :].to(rows.dtype), FACTOR)
+        numbers = tl.reshape(rows, numbers.shape).to(x.dtype.element_ty)
+        bits = as_bits(numbers.to(REAL))
+    return bits
+
+
+def power_of_two_elements(bits, number, constants, scale_constants, key_1, key_2):
+    """Blocks rounded under power-of-two scales: the rounded elements, exponents of scales, largest magnitudes.
+
+    Numbers are multiplied by PRE_SCALE once the scales are found.
+    """
     largest = tl.max(bits & MAGNITUDE, 1, keep_dims=True)
     exponent = wide_block_exponent(
         wide_as_bits(as_real(largest).to(tl.float64)),
         tl.load(scale_constants), tl.load(scale_constants + 1), tl.load(scale_constants + 2),
     )  # fmt: skip
     down = as_bits(wide_as_real((-exponent + 1023) << 52).to(REAL))
-    up = as_bits(wide_as_real((exponent + 1023) << 52).to(REAL))
+    smaller = bits
+    if PRE_SCALE != 1:
+        smaller = as_bits(as_real(bits) * PRE_SCALE)
     if tl.float32 == REAL:
-        scaled = visible(multiplied(bits, down), bits, tl.load(constants + AFTER + 1))
+        scaled = visible(multiplied(smaller, down), smaller, tl.load(constants + AFTER + 1))
     else:
-        scaled = multiplied(visible(bits, bits, MIN_NORMAL), down)
-    result = multiplied(rounded(scaled, constants, number, key_1, key_2), up)
-    store_bits(out + at, where(largest < INFINITY, result, NAN), inside)
+        scaled = multiplied(visible(smaller, smaller, MIN_NORMAL), down)
+    return rounded(scaled, constants, number, key_1, key_2), exponent, largest
 
 
-def largest_of_blocks(x, largest, blocks, length, inner, per_row, BLOCKS: tl.constexpr, WIDTH: tl.constexpr):
+def power_of_two_blocks(
+    x, out, signs, groups, length, longer, inner, per_row, constants, scale_constants, key_1, key_2,
+    BLOCKS: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Round blocks under power-of-two scales: find the largest magnitude of each, its scale, then round.
+
+    Rows of ``length`` numbers are transformed to ``longer`` ones where ROUNDS is set; else both are the same.
+    """
+    outer, column, lane, number, exists = block_places(groups, inner, per_row, BLOCKS, WIDTH)
+    bits = load_blocks(x, signs, outer, column, lane, exists, length, inner)
+    element, exponent, largest = power_of_two_elements(bits, number, constants, scale_constants, key_1, key_2)
+    result = multiplied(element, as_bits(wide_as_real((exponent + 1023) << 52).to(REAL)))
+    if PRE_SCALE != 1:
+        result = as_bits(divide(as_real(result), PRE_SCALE))
+    at = block_addresses(outer, column, lane, longer, inner)
+    store_bits(out + at, where(largest < INFINITY, result, NAN), exists & (column < longer))
+
+
+def largest_of_blocks(x, largest, signs, groups, length, inner, per_row, BLOCKS: tl.constexpr, WIDTH: tl.constexpr):
     """Store the pattern of the largest magnitude of all blocks that are finite; the memory starts at 0."""
-    at, _, inside = block_addresses(blocks, length, inner, per_row, BLOCKS, WIDTH)
-    of_blocks = tl.max(load_bits(x + at, inside) & MAGNITUDE, 1)
+    outer, column, lane, _, exists = block_places(groups, inner, per_row, BLOCKS, WIDTH)
+    of_blocks = tl.max(load_blocks(x, signs, outer, column, lane, exists, length, inner) & MAGNITUDE, 1)
     tl.atomic_max(largest, tl.max(where(of_blocks < INFINITY, of_blocks, 0), 0))
 
 
-def rounded_scale_blocks(
-    x, out, blocks, length, inner, per_row, constants, scale_constants, tensor_scales, key_1, key_2,
-    BLOCKS: tl.constexpr, WIDTH: tl.constexpr,
-):  # fmt: skip
-    """Round blocks whose scales are rounded under one scale of the tensor."""
-    at, number, inside = block_addresses(blocks, length, inner, per_row, BLOCKS, WIDTH)
-    bits = load_bits(x + at, inside)
+def rounded_scale_elements(bits, number, constants, scale_constants, amax, key_1, key_2):
+    """Blocks rounded under rounded scales: the rounded elements, both scales, largest magnitudes.
+
+    ``amax`` is the address of the largest finite magnitude of the tensor.
+    """
     largest = tl.max(bits & MAGNITUDE, 1, keep_dims=True)
-    per_element, decode = tl.load(tensor_scales), tl.load(tensor_scales + 1)
-    target = scale_target(largest, per_element, tl.load(scale_constants + SCALE_AFTER))
+    of_scales = scale_constants + SCALE_AFTER
+    encode, decode = tensor_scales(tl.load(amax), tl.load(of_scales))
+    per_element = multiplied(encode, tl.load(of_scales + 1))
+    target = scale_target(largest, per_element, tl.load(of_scales + 2))
     scale = rounded_as_scale(target, scale_constants, number, key_1, key_2)
     factor = block_factor(largest, scale, decode)
     scaled = visible(multiplied(bits, factor), bits, tl.load(constants + AFTER + 1))
-    result = multiplied(multiplied(rounded(scaled, constants, number, key_1, key_2), scale), decode)
-    store_bits(out + at, result, inside)
+    return rounded(scaled, constants, number, key_1, key_2), scale, decode, largest
+
+
+def rounded_scale_blocks(
+    x, out, signs, groups, length, longer, inner, per_row, constants, scale_constants, amax, key_1, key_2,
+    BLOCKS: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Round blocks whose scales are rounded under one scale of the tensor; else as :func:`power_of_two_blocks`."""
+    outer, column, lane, number, exists = block_places(groups, inner, per_row, BLOCKS, WIDTH)
+    bits = load_blocks(x, signs, outer, column, lane, exists, length, inner)
+    element, scale, decode, _ = rounded_scale_elements(bits, number, constants, scale_constants, amax, key_1, key_2)
+    at = block_addresses(outer, column, lane, longer, inner)
+    store_bits(out + at, multiplied(multiplied(element, scale), decode), exists & (column < longer))
+
+
+def code_of(value, codes):
+    """The codes of rounded numbers: they stand at the address ``codes`` under the upper bits of float32."""
+    bits = as_real(value).to(tl.float32).to(tl.int32, bitcast=True)
+    return tl.load(codes + ((bits >> DROPPED) & ((1 << (32 - DROPPED)) - 1)))
+
+
+def encoded_power_of_two_blocks(
+    x, elements, scales, signs, groups, length, inner, per_row, constants, scale_constants, codes, scale_codes,
+    key_1, key_2, BLOCKS: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Store the codes of elements, and those of scales, which stand at ``scale_codes`` by exponent + 127, NaN last."""
+    outer, column, lane, number, exists = block_places(groups, inner, per_row, BLOCKS, WIDTH)
+    bits = load_blocks(x, signs, outer, column, lane, exists, length, inner)
+    element, exponent, largest = power_of_two_elements(bits, number, constants, scale_constants, key_1, key_2)
+    code = code_of(where(largest < INFINITY, element, 0), codes)
+    at = block_addresses(outer, column, lane, length, inner)
+    tl.store(elements + at, code.to(elements.dtype.element_ty), mask=exists & (column < length))
+    code = tl.load(scale_codes + where(largest < INFINITY, exponent + 127, 255))
+    block, is_block = scale_places(groups, BLOCKS)
+    tl.store(scales + block, code.to(scales.dtype.element_ty), mask=is_block)
+
+
+def encoded_rounded_scale_blocks(
+    x, elements, scales, signs, groups, length, inner, per_row, constants, scale_constants, codes, scale_codes, amax,
+    bad, key_1, key_2, BLOCKS: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Store the codes of elements and of scales, and count at ``bad`` the blocks with NaN or infinity."""
+    outer, column, lane, number, exists = block_places(groups, inner, per_row, BLOCKS, WIDTH)
+    bits = load_blocks(x, signs, outer, column, lane, exists, length, inner)
+    element, scale, _, largest = rounded_scale_elements(bits, number, constants, scale_constants, amax, key_1, key_2)
+    code = code_of(where(largest < INFINITY, element, 0), codes)
+    at = block_addresses(outer, column, lane, length, inner)
+    tl.store(elements + at, code.to(elements.dtype.element_ty), mask=exists & (column < length))
+    code = code_of_scale(where(largest < INFINITY, scale, NAN), scale_codes)
+    block, is_block = scale_places(groups, BLOCKS)
+    tl.store(scales + block, code.to(scales.dtype.element_ty), mask=is_block)
+    tl.atomic_add(bad, tl.sum(tl.sum(where((largest < INFINITY) | (block >= groups), 0, 1), 0), 0))
+
+
+def decoded_blocks(
+    elements, scales, out, groups, length, inner, per_row, values, scale_values, tensor_scale,
+    BLOCKS: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Store the float64 values of codes. Where RESCALES is set, the tensor's scale is a factor of a float32 product."""
+    outer, column, lane, _, exists = block_places(groups, inner, per_row, BLOCKS, WIDTH)
+    at, inside = block_addresses(outer, column, lane, length, inner), exists & (column < length)
+    code = tl.load(elements + at, mask=inside, other=0).to(tl.int32)
+    block, is_block = scale_places(groups, BLOCKS)
+    scale_code = tl.load(scales + block, mask=is_block, other=0).to(tl.int32)
+    value = tl.load(values + code) * tl.load(scale_values + scale_code)
+    if RESCALES:
+        value = (value.to(tl.float32) * tl.load(tensor_scale)).to(tl.float64)
+    tl.store(out + at, value, mask=inside)

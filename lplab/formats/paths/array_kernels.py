@@ -92,9 +92,18 @@ def words_for(xp: Any, real: str, **flags: Any) -> dict[str, FunctionType]:
         return cast(xp, result, I) if isinstance(a, int) and isinstance(b, int) else result
 
     def divide(a: Any, b: Any) -> Any:
-        # torch on CUDA multiplies by the inverse of a number, which rounds twice; by a tensor it really divides.
-        is_number = xp is not np and isinstance(b, float)
-        return a / xp.full((1,), b, dtype=F, device=a.device) if is_number else a / b
+        # torch multiplies by the inverse of a tensor, and on CUDA by that of a number, which rounds twice; a tensor by
+        # a tensor it really divides.
+        if xp is not np and isinstance(b, float):
+            b = xp.full((1,), b, dtype=F, device=a.device)
+        if xp is not np and isinstance(a, float) and a != 1:
+            a = xp.full((), a, dtype=F, device=b.device)
+        return a / b
+
+    def apart(x: Any, half: int) -> tuple[Any, Any]:
+        # [size, groups]: the groups lie along the last axis, so that work is done on memory that lies together
+        pairs = x.reshape(x.shape[0] // (2 * half), 2, half, x.shape[1])
+        return pairs[:, 0], pairs[:, 1]
 
     names = {
         "as_real": as_real,
@@ -107,6 +116,8 @@ def words_for(xp: Any, real: str, **flags: Any) -> dict[str, FunctionType]:
         "rint": xp.round,
         "divide": divide,
         "unrolled": range,
+        "apart": apart,
+        "together": lambda a, b, half: xp.stack([a, b], 1).reshape(2 * half * a.shape[0], a.shape[2]),
         **layout.constants(),
     }
     return words.bound(names | flags)

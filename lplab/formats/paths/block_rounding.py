@@ -18,8 +18,6 @@ from lplab.formats.paths.grid_rules import FLOAT_LAYOUTS, scale_constants
 from lplab.formats.rounding import MIN_FRACTION, Rounding
 from lplab.formats.rounding_spec import BlockSpec
 
-MAX_FLOAT32 = float(np.finfo(np.float32).max)
-
 
 def quantize(xp: Any, rows: Any, spec: BlockSpec, rounding: Rounding, seed: int = 0) -> Any:
     """Round [rows, length] block by block along the rows; the result has the same shape and type.
@@ -73,13 +71,12 @@ def scaled_blocks(xp: Any, split: Any, spec: BlockSpec) -> tuple[Any, tuple[Any,
         with np.errstate(over="ignore"):
             split = array_kernels.cast(xp, split, xp.float32)
         largest = xp.amax(abs(split), -1)
-        tensor_scale = tensor_scales(xp, largest, spec)
-        factors, scales = rounded_scales(xp, largest, spec, tensor_scale)
+        factors, scales, tensor_scale = rounded_scales(xp, largest, spec)
         words, least = array_kernels.words_for(xp, "float32", CODE="up"), FLOAT_LAYOUTS["float32"].pattern(MIN_FRACTION)
         with np.errstate(invalid="ignore", over="ignore"):
             scaled = (split * factors[..., None]).view(xp.int32)
         scaled = words["visible"](scaled, split.view(xp.int32), least).view(xp.float32)
-        return scaled, (scales[..., None], _number(xp, tensor_scale[1]))
+        return scaled, (scales[..., None], tensor_scale)
     wide = array_kernels.widen(xp, split.reshape(-1)).reshape(split.shape)
     largest = xp.amax(abs(wide), -1)
     scale_rule = scale_constants(spec, FLOAT_LAYOUTS["float64"])
@@ -93,57 +90,42 @@ def _power_of_two(xp: Any, exponent: Any) -> Any:
     return ((exponent + 1023) << 52).view(xp.float64)
 
 
-def tensor_scales(xp: Any, largest: Any, spec: BlockSpec) -> tuple[np.float32, np.float32]:
-    """(s_enc, s_dec) of NVFP4 from the largest magnitudes (float32) of all blocks: 2688 / amax and its inverse.
+def scale_patterns(spec: BlockSpec) -> tuple[int, int, int]:
+    """The constants of rounded scales (NVFP4) as patterns of float32.
 
-    Blocks with NaN or infinity are ignored; a tensor of zeros has the scale 1.
+    Returns:
+        The largest scale times the largest element; one over the largest element; the largest scale.
     """
-    amax = np.float32(xp.where(xp.isfinite(largest), largest, 0.0).max()) if _size(largest) else np.float32(0)
-    return tensor_scale_of(amax, spec)
-
-
-def tensor_scale_of(amax: np.float32, spec: BlockSpec) -> tuple[np.float32, np.float32]:
-    """(s_enc, s_dec) of NVFP4 from the largest finite magnitude of the tensor; 1 where the format has no such scale."""
     assert spec.scale is not None
-    if not spec.tensor_scale:
-        return np.float32(1), np.float32(1)
-    encode = np.float32(1)
-    if amax > 0:  # a float64 quotient of two float32 numbers, rounded to float32, is their float32 quotient
-        largest = float(np.float32(spec.scale.highest * spec.element.highest))
-        encode = np.float32(min(largest / float(amax), MAX_FLOAT32))
-    return encode, np.float32(1) / encode
+    numbers = spec.scale.highest * spec.element.highest, 1 / spec.element.highest, spec.scale.highest
+    top, inverse, highest = (FLOAT_LAYOUTS["float32"].pattern(number) for number in numbers)
+    return top, inverse, highest
 
 
-def scale_per_element(tensor_scale: tuple[np.float32, np.float32], spec: BlockSpec) -> np.float32:
-    """What the largest magnitude of a block is multiplied with, before it is rounded to the block's scale."""
-    return tensor_scale[0] * (np.float32(1) / np.float32(spec.element.highest))
+def _largest_finite(xp: Any, largest: Any, spec: BlockSpec) -> Any:
+    """The largest magnitude of a tensor, float32 [1], from those of its blocks; blocks with NaN or infinity apart.
+
+    Zero, for which the scale of the tensor is 1, where the format has no such scale.
+    """
+    if not (_size(largest) and spec.tensor_scale):
+        return np.zeros(1, np.float32) if xp is np else largest.new_zeros(1)
+    return xp.where(xp.isfinite(largest), largest, xp.zeros_like(largest)).max().reshape(1)
 
 
-def rounded_scales(
-    xp: Any,
-    largest: Any,
-    spec: BlockSpec,
-    tensor_scale: tuple[np.float32, np.float32],
-) -> tuple[Any, Any]:
+def rounded_scales(xp: Any, largest: Any, spec: BlockSpec) -> tuple[Any, Any, Any]:
     """The scales of NVFP4 blocks from their largest magnitudes (float32).
 
     Returns:
-        What each block is multiplied with before rounding (NaN for blocks with NaN or infinity) and the rounded block
-        scales s_b, both float32. Step by step as in Transformer Engine's reference quantizer.
+        What each block is multiplied with before rounding (NaN for blocks with NaN or infinity), the rounded block
+        scales s_b, and the scale s_dec of the tensor [1], all float32. Step by step as in Transformer Engine's
+        reference quantizer.
     """
     assert spec.scale is not None
-    words, word = array_kernels.words_for(xp, "float32"), FLOAT_LAYOUTS["float32"]
-    per_element, decode = (
-        word.pattern(float(each)) for each in (scale_per_element(tensor_scale, spec), tensor_scale[1])
-    )
-    bits = largest.view(xp.int32)
+    words, (top, inverse, highest) = array_kernels.words_for(xp, "float32"), scale_patterns(spec)
+    bits, amax = largest.view(xp.int32), _largest_finite(xp, largest, spec)
     with np.errstate(all="ignore"):  # what does not count for blocks with NaN or infinity is computed, too
-        target = words["scale_target"](bits, per_element, word.pattern(spec.scale.highest)).view(xp.float32)
+        encode, decode = words["tensor_scales"](amax.view(xp.int32), top)
+        target = words["scale_target"](bits, words["multiplied"](encode, inverse), highest).view(xp.float32)
         scales = array_kernels.quantize(xp, target.reshape(-1), spec.scale, Rounding()).reshape(target.shape)
         factors = words["block_factor"](bits, scales.view(xp.int32), decode)
-    return factors.view(xp.float32), scales
-
-
-def _number(xp: Any, value: np.float32) -> Any:
-    """A scalar whose product with a float32 array is float32."""
-    return value if xp is np else float(value)
+    return factors.view(xp.float32), scales, decode.view(xp.float32)

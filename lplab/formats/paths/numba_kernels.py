@@ -141,7 +141,8 @@ def rounded_scale_blocks_loop(spec: BlockSpec, block: BlockRule) -> BlockLoop:
     round_blocks, table = bound(_round_scaled_blocks, block.element, SIZE=spec.size)
     round_scales, scale_table = bound(_round_scales, block.scale)
     find_largest, address, scale_address = largest_loop(), table.ctypes.data, scale_table.ctypes.data
-    size, highest = spec.size, spec.scale.highest
+    size, of_scales = spec.size, block_rounding.scale_patterns(spec)
+    top = of_scales[0]
 
     def call(x: int, out: int, blocks: int, keys: tuple[int, int] = (0, 0)) -> None:
         scratch, tops = np.empty((3, blocks), int32), []
@@ -152,14 +153,13 @@ def rounded_scale_blocks_loop(spec: BlockSpec, block: BlockRule) -> BlockLoop:
             tops.append(find_largest(x + 4 * size * start, largest + 4 * start, stop - start, size))
 
         share(find, blocks, size)
-        tensor_scale = block_rounding.tensor_scale_of(int32(max(tops)).view(float32), spec)
-        per_element, decode = float(block_rounding.scale_per_element(tensor_scale, spec)), float(tensor_scale[1])
+        amax = max(tops) if spec.tensor_scale else 0
 
         def piece(start: int, stop: int) -> None:
             at, of_blocks, count = 4 * size * start, 4 * start, stop - start
             s, f = scales + of_blocks, factors + of_blocks
-            round_scales(largest + of_blocks, s, f, count, per_element, highest, decode, scale_address)
-            round_blocks(x + at, out + at, count, f, s, decode, size * start, *keys, address)
+            round_scales(largest + of_blocks, s, f, count, amax, *of_scales, scale_address)
+            round_blocks(x + at, out + at, count, f, s, amax, top, size * start, *keys, address)
 
         share(piece, blocks, size)
 
@@ -182,7 +182,7 @@ def _round_shifted_blocks(x_address, out_address, blocks, exponents_at, first, k
 
 
 def _round_scaled_blocks(
-    x_address, out_address, blocks, factors_at, scales_at, tensor_scale, first, key_1, key_2, constants
+    x_address, out_address, blocks, factors_at, scales_at, amax, top, first, key_1, key_2, constants
 ):
     """Round SIZE numbers times a factor, then multiply by the scale of the block and by that of the tensor."""
     use_wide_vectors()
@@ -190,7 +190,7 @@ def _round_scaled_blocks(
     factors, scales = carray(pointer(factors_at), blocks, I), carray(pointer(scales_at), blocks, I)
     table = carray(pointer(constants), COUNT + 2, I)
     c, shift, mask = to_fixed_tuple(table, COUNT), table[COUNT], table[COUNT + 1]
-    key_1, key_2, last = int32(key_1), int32(key_2), as_bits(F(tensor_scale))
+    key_1, key_2, last = int32(key_1), int32(key_2), tensor_scales(int32(amax), int32(top))[1]
     for b in range(blocks):
         factor, scale = factors[b], scales[b]
         for j in range(SIZE):
@@ -199,15 +199,16 @@ def _round_scaled_blocks(
             out[b, j] = multiplied(multiplied(rule(scaled, draw, *c), scale), last)
 
 
-def _round_scales(largest_at, scales_at, factors_at, blocks, per_element, highest, tensor_scale, constants):
+def _round_scales(largest_at, scales_at, factors_at, blocks, amax, top, inverse, highest, constants):
     """The rounded scales of blocks and what their numbers are multiplied with, from their largest magnitudes."""
     largest, scales = carray(pointer(largest_at), blocks, I), carray(pointer(scales_at), blocks, I)
     factors, c = carray(pointer(factors_at), blocks, I), to_fixed_tuple(carray(pointer(constants), COUNT, I), COUNT)
-    per_element, highest, tensor_scale = as_bits(F(per_element)), as_bits(F(highest)), as_bits(F(tensor_scale))
+    encode, decode = tensor_scales(int32(amax), int32(top))
+    per_element, highest = multiplied(encode, int32(inverse)), int32(highest)
     for b in range(blocks):
         scale = rule(scale_target(largest[b], per_element, highest), ZERO, *c)
         scales[b] = scale
-        factors[b] = block_factor(largest[b], scale, tensor_scale)
+        factors[b] = block_factor(largest[b], scale, decode)
 
 
 @cache

@@ -100,9 +100,7 @@ def _operand(op: QuantizedOp, role: str, x: Tensor, axis: int) -> Tensor:
     if rule.axis != "contraction":
         return op.round(role, x)
     last = x if axis == -1 else x.mT
-    if rule.transform is not None:
-        last = rule.transform.apply(last.detach())
-    rounded = op.round(role, last)
+    rounded = op.round(role, last) if rule.transform is None else op.round_transformed(role, last)
     return rounded if axis == -1 else rounded.mT
 
 

@@ -145,6 +145,14 @@ class QuantizedOp:
         seed = self.seed_of(role) if rule.is_random and has_numbers(x) else 0
         return self.round_by(self._rounder(role), role, x, seed, self.scale.scale if self.scale else 1.0)
 
+    def round_transformed(self, role: str, x: Tensor) -> Tensor:
+        """The tensor transformed along its last axis and rounded, by a rule that has a transform."""
+        rule, x = getattr(self.rules, role), x.detach()
+        if self.watch is not None or is_recorded(x):  # these see the transformed tensor
+            return self.round(role, rule.transform.apply(x))
+        seed = self.seed_of(role) if rule.is_random else 0
+        return detach_view(self._rounder(role).transformed(rule.transform, x, seed))
+
     def _rounder(self, role: str) -> TensorRounder:
         if role not in self._rounders:
             self._rounders[role] = rounder_of(getattr(self.rules, role))

@@ -18,7 +18,7 @@ from torch import Tensor
 from lplab.formats import BlockFormat, FloatFormat, IntFormat, Rounding
 from lplab.formats.paths.array_kernels import MIN_ELEMENTS_TO_SHARE
 from lplab.formats.recorded import recorded
-from lplab.quantizers import Luq, Quantizer, Sawb
+from lplab.quantizers import Hadamard, Luq, PreScaled, Quantizer, Sawb
 from lplab.quantizers.luq import sample_seeds
 from lplab.quantizers.reductions import largest, largest_at
 from lplab.quantizers.sawb import clips_of_rows, integers_of, sawb_at
@@ -69,6 +69,10 @@ class TensorRounder:
         """The numbers on the grid alone."""
         return self(x, seed, scale).values
 
+    def transformed(self, transform: Hadamard, x: Tensor, seed: int) -> Tensor:
+        """The numbers on the grid of a transform along the last axis."""
+        return self.values(transform.apply(x), seed)
+
     def round_at(self, x: int, out: int, count: int, seed: int) -> bool:
         """Round contiguous float32 from one address to another; small tensors are rounded so in half the time.
 
@@ -118,6 +122,10 @@ class BlockRounder(TensorRounder):
         """The rounded tensor."""
         return Rounded(self.format.quantize(x, self.rounding, seed, axis=self.axis))
 
+    def transformed(self, transform: Hadamard, x: Tensor, seed: int) -> Tensor:
+        """The numbers on the grid of a transform: on a GPU one kernel does both."""
+        return transform.quantize(x, self.format, self.rounding, seed)
+
 
 class QuantizerRounder(TensorRounder):
     """A quantizer object, with or without a seed, with or without ``quantize_with_scale``.
@@ -141,6 +149,18 @@ class QuantizerRounder(TensorRounder):
             return Rounded(result)
         values, used = result
         return Rounded(values, used, self.top * used if isinstance(used, float) else None)
+
+
+class PreScaledRounder(QuantizerRounder):
+    """MX blocks whose numbers are made smaller before they are rounded."""
+
+    def __init__(self, quantizer: PreScaled) -> None:
+        super().__init__(quantizer)
+        self.quantizer = quantizer
+
+    def transformed(self, transform: Hadamard, x: Tensor, seed: int) -> Tensor:
+        """The numbers on the grid of a transform: on a GPU one kernel does both."""
+        return self.quantizer.quantize_transformed(transform, x, seed)
 
 
 class SawbRounder(QuantizerRounder):
@@ -265,7 +285,7 @@ def rounder_of(rule: QuantSpec) -> TensorRounder:
     if isinstance(quantizer, Luq) and not quantizer.nearest:
         return LuqRounder(quantizer)
     if quantizer is not None:
-        return QuantizerRounder(quantizer)
+        return PreScaledRounder(quantizer) if isinstance(quantizer, PreScaled) else QuantizerRounder(quantizer)
     if rule.per_layer:
         return PerLayerRounder(rule)
     if rule.scaling is not None:

@@ -110,20 +110,20 @@ def recipe_from_data(data: Any) -> Recipe:
     ...
     ValueError: the recipe: unknown key 'weights'; closest: weight, weight_dx
     """
-    _check_keys("the recipe", data, tuple(RECIPE_KEYS))
+    check_keys("the recipe", data, tuple(RECIPE_KEYS))
     recipe = _recipe(data, "")
     if "switch" not in data or data["switch"] is None:
         return recipe
     switch = data["switch"]
-    _check_keys("switch", switch, SWITCH_KEYS)
+    check_keys("switch", switch, SWITCH_KEYS)
     for key in SWITCH_KEYS:
         if key not in switch:
             raise ValueError(f"switch: {key!r} is missing")
     allowed = [key for key in RECIPE_KEYS if key != "switch"]
-    _check_keys("switch: to", switch["to"], allowed)
+    check_keys("switch: to", switch["to"], allowed)
     changed = {key: value for key, value in data.items() if key != "switch"} | switch["to"]
     other = _recipe(changed, "switch: to")
-    with _at("switch"):
+    with errors_at("switch"):
         return recipe.replace(switch=Switch(switch["at"], other))
 
 
@@ -163,9 +163,9 @@ def _recipe(data: Mapping[str, Any], where: str) -> Recipe:
     prefix = f"{where}: " if where else ""
     name = _text(f"{prefix}name", data.get("name", ""))
     exceptions = {} if data.get("exceptions") is None else data["exceptions"]
-    _check_keys(f"{prefix}exceptions", exceptions, EXCEPTIONS)
+    check_keys(f"{prefix}exceptions", exceptions, EXCEPTIONS)
     made = {kind: _layer(f"{prefix}exceptions: {kind}", rules) for kind, rules in exceptions.items()}
-    with _at(where):
+    with errors_at(where):
         return Recipe(
             name=name,
             **_roles(prefix, data),
@@ -176,14 +176,14 @@ def _recipe(data: Mapping[str, Any], where: str) -> Recipe:
 
 def _layer(where: str, data: Any) -> LayerRules:
     """The rules of an exception: a rule for all operands, or a dictionary of roles."""
-    with _at(where):
+    with errors_at(where):
         if isinstance(data, str) or (isinstance(data, dict) and "format" in data):
             rule = _rule("", data)
             # One rule for all: the operands of the backward pass need a rule of their own only where a product
             # rounds its own operands.
             again = dict.fromkeys(BACKWARD_OPERANDS, rule) if rule.axis == "contraction" else {}
             return LayerRules(**dict.fromkeys(ROLES[:4], rule), **again)
-        _check_keys("", data, OPERANDS)
+        check_keys("", data, OPERANDS)
         return LayerRules(**_roles("", data))
 
 
@@ -193,10 +193,10 @@ def _roles(prefix: str, data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _rule(where: str, data: Any) -> QuantSpec:
     """The rule of one role."""
-    with _at(where):
+    with errors_at(where):
         if isinstance(data, str):
             data = {"format": data}
-        _check_keys("", data, tuple(RULE_KEYS))
+        check_keys("", data, tuple(RULE_KEYS))
         if "format" not in data:
             raise ValueError("'format' is missing")
         format, rounding = _format(data["format"]), _rounding(data.get("rounding"))
@@ -210,17 +210,17 @@ def _rule(where: str, data: Any) -> QuantSpec:
         if data["pre_scale"] != PRE_SCALE or format.element != get("e2m1") or format.scale_rule != "floor":
             raise ValueError(
                 f"pre_scale is {PRE_SCALE} for blocks of e2m1 under the rule floor, or left out, "
-                f"got {_shown(data['pre_scale'])} for {format.label}"
+                f"got {shown(data['pre_scale'])} for {format.label}"
             )
         quantizer = PreScaled(format, PRE_SCALE, rounding)
         return QuantSpec(quantizer=quantizer, axis="contraction", transform=transform)
 
 
 def _format(data: Any) -> Any:
-    with _at("format"):
+    with errors_at("format"):
         if isinstance(data, str):
             return _named(data)
-        _check_keys("", data, tuple(BLOCK_KEYS))
+        check_keys("", data, tuple(BLOCK_KEYS))
         for key in ("element", "block"):
             if key not in data:
                 raise ValueError(f"{key!r} is missing")
@@ -241,15 +241,15 @@ def _format(data: Any) -> Any:
 def _named(name: Any) -> Any:
     """A format of the catalogue. Fixed point of any width is left out: its tables have no limit."""
     if not isinstance(name, str):
-        raise ValueError(f"a format is a name, got {_shown(name)}")
+        raise ValueError(f"a format is a name, got {shown(name)}")
     try:
         format = get(name)
     except ValueError:
         close = closest_names(name[:MAX_NAME], names())
         hint = f"; closest: {', '.join(close)}" if close else ""
-        raise ValueError(f"unknown format {_shown(name)}{hint}") from None
+        raise ValueError(f"unknown format {shown(name)}{hint}") from None
     if isinstance(format, FixedFormat) and name not in names():
-        raise ValueError(f"of fixed point the catalogue's formats are allowed, got {_shown(name)}")
+        raise ValueError(f"of fixed point the catalogue's formats are allowed, got {shown(name)}")
     return format
 
 
@@ -257,13 +257,13 @@ def _rounding(name: Any) -> Rounding:
     if name is None:
         return Rounding()
     if not isinstance(name, str) or name not in ROUNDINGS:
-        raise ValueError(f"rounding: {_shown(name)} is none of {', '.join(ROUNDINGS)}")
+        raise ValueError(f"rounding: {shown(name)} is none of {', '.join(ROUNDINGS)}")
     return as_rounding(name)
 
 
 def _scaling(name: Any) -> Amax | None:
     if name not in (None, "amax"):
-        raise ValueError(f"scaling must be 'amax' or left out, got {_shown(name)}")
+        raise ValueError(f"scaling must be 'amax' or left out, got {shown(name)}")
     return Amax() if name else None
 
 
@@ -277,32 +277,32 @@ def _hadamard(data: Mapping[str, Any]) -> Hadamard | None:
     elif isinstance(signs, list) and len(signs) <= MAX_HADAMARD and all(sign in (1, -1) for sign in signs):
         signs = tuple(signs)
     elif signs is not None and (isinstance(signs, bool) or not isinstance(signs, int)):
-        raise ValueError(f"signs must be 'nvfp4', a seed, or a list of 1 and -1, got {_shown(signs)}")
-    with _at("hadamard"):
+        raise ValueError(f"signs must be 'nvfp4', a seed, or a list of 1 and -1, got {shown(signs)}")
+    with errors_at("hadamard"):
         return Hadamard(check_int("size", data["hadamard"], 2, MAX_HADAMARD), signs)
 
 
 def _choice(what: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{what} must be text, got {_shown(value)}")
+        raise ValueError(f"{what} must be text, got {shown(value)}")
     return value
 
 
 def _flag(what: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise ValueError(f"{what} must be true or false, got {_shown(value)}")
+        raise ValueError(f"{what} must be true or false, got {shown(value)}")
     return value
 
 
 def _text(what: str, value: Any) -> str:
     if not isinstance(value, str) or len(value) > MAX_NAME or not all(map(str.isprintable, value)):
-        raise ValueError(f"{what} must be text of at most {MAX_NAME} characters in one line, got {_shown(value)}")
+        raise ValueError(f"{what} must be text of at most {MAX_NAME} characters in one line, got {shown(value)}")
     return value
 
 
 def _number(what: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ValueError(f"{what} must be a number from 0 to 1, got {_shown(value)}")
+        raise ValueError(f"{what} must be a number from 0 to 1, got {shown(value)}")
     return value
 
 
@@ -312,19 +312,26 @@ def _refuse(data: Mapping[str, Any], keys: tuple[str, ...], reason: str) -> None
             raise ValueError(f"{key!r} makes no sense here: {reason}")
 
 
-def _check_keys(where: str, data: Any, allowed: tuple[str, ...] | list[str]) -> None:
+def check_keys(where: str, data: Any, allowed: tuple[str, ...] | list[str]) -> None:
+    """Refuse data that are no dictionary, or one with a key that is not allowed: ValueError with one line.
+
+    >>> check_keys("switch", {"too": {}}, ("at", "to"))
+    Traceback (most recent call last):
+    ...
+    ValueError: switch: unknown key 'too'; closest: to, at
+    """
     prefix = f"{where}: " if where else ""
     if not isinstance(data, dict):
-        raise ValueError(f"{prefix}a dictionary is needed, got {_shown(data)}")
+        raise ValueError(f"{prefix}a dictionary is needed, got {shown(data)}")
     for key in data:
         if key not in allowed:
             close = closest_names(str(key)[:MAX_NAME], allowed)
             hint = f"closest: {', '.join(close)}" if close else f"allowed: {', '.join(allowed)}"
-            raise ValueError(f"{prefix}unknown key {_shown(key)}; {hint}")
+            raise ValueError(f"{prefix}unknown key {shown(key)}; {hint}")
 
 
 @contextmanager
-def _at(where: str) -> Iterator[None]:
+def errors_at(where: str) -> Iterator[None]:
     """Errors within the block begin with where they are, and are ValueErrors of one line."""
     try:
         yield
@@ -333,7 +340,7 @@ def _at(where: str) -> Iterator[None]:
         raise ValueError(f"{where}: {text}" if where else text) from None
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """A value as an error shows it: not longer than a line."""
     text = repr(value) if not isinstance(value, dict | list) or len(value) <= 8 else f"{len(value)} entries"
     return text if len(text) <= MAX_NAME else text[:MAX_NAME] + "…"
@@ -343,7 +350,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"a recipe names each key once, and {_shown(key)} is there twice")
+            raise ValueError(f"a recipe names each key once, and {shown(key)} is there twice")
         found[key] = value
     return found
 

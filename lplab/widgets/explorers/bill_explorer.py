@@ -87,7 +87,17 @@ class BillState(ExplorerState):
     )
     place: str = control("usa", Choice("place", lambda _: _regions(), checked=False))
     pue: float = control(1.1, Slider("PUE", *PUES, step=0.02, readout_format=".2f"))
-    price: float = control(0.1, Slider("$ per kWh", *PRICES, step=0.01, readout_format=".2f", unit="dollars per kWh"))
+    price: float = control(
+        0.1,
+        Slider(
+            "$ per kWh",
+            *PRICES,
+            step=0.01,
+            readout_format=".2f",
+            unit="dollars per kWh",
+            tooltip="changes the cost in the sentence below the figure, and no figure",
+        ),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -214,8 +224,8 @@ def summary(state: BillState) -> str:
     'Its devices wait for 1.3 % of each step.'
     """
     bill, hours = state.bill, state.training.hours(PRECISIONS[state.precision])
-    unit, each = ("days", 24.0) if hours >= 48 else ("hours", 1.0) if hours >= 2 else ("minutes", 1 / 60)
-    time = f"{grouped(hours / each, 3)} {unit}"
+    unit, length = ("days", 24.0) if hours >= 48 else ("hours", 1.0) if hours >= 2 else ("minutes", 1 / 60)
+    time = f"{grouped(hours / length, 3)} {unit}"
     left = hours / replace(state.training, compression=1.0).hours("fp16_mixed")
     if left != 1:
         time += f" ({100 * left:.0f} % of plain 16 bits)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from math import log2
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,7 +54,9 @@ GROUP = 32  # numbers that share a scale in a cache, and weights of 4 bits
 SHOWN = 48, 64  # rows and columns of the map
 TRANSFORM = Hadamard(64)
 HEADS_SHARING = 3  # heads of queries that read one head of keys
-LOSSES = (5.0, 16.0)  # ends of the axis of losses; a model that knows nothing has 15.6
+VOCABULARY = 49_152  # tokens of SmolLM2
+KNOWS_NOTHING = log2(VOCABULARY)  # bits a token that a model loses to which all tokens are equally likely
+LOSSES = (5.0, 16.0)  # ends of the axis of losses: up to that of a model that knows nothing
 
 
 @dataclass(frozen=True)
@@ -190,14 +193,14 @@ def layer(name: str) -> tuple[np.ndarray, np.ndarray]:
     return recorded.inputs, recorded.weights[weight]
 
 
-def _off(exact: np.ndarray, found: np.ndarray) -> float:
+def _off(exact: np.ndarray, approximate: np.ndarray) -> float:
     """How far the outputs of a token are off, as a share of their norm: the mean of all tokens, which count alike.
 
     >>> _off(np.array([[1000.0, 0.0], [1.0, 0.0]]), np.array([[1000.0, 0.0], [0.0, 0.0]]))
     0.5
     """
     norm = np.linalg.norm
-    return float((norm(found - exact, axis=-1) / norm(exact, axis=-1)).mean())
+    return float((norm(approximate - exact, axis=-1) / norm(exact, axis=-1)).mean())
 
 
 @cache
@@ -241,8 +244,8 @@ def _rounded_cache(state: FewBitsState) -> RoundedTensor:
     tile = (GROUP, 1) if axis == "channel" else (1, GROUP)
     scores = recorded.queries @ _shared(recorded.keys).swapaxes(-1, -2) / np.sqrt(recorded.keys.shape[-1])
     if state.tensor == KEYS:
-        found = recorded.queries @ _shared(after).swapaxes(-1, -2) / np.sqrt(after.shape[-1])
-        error = _off(np.tril(scores), np.tril(found))
+        rounded_scores = recorded.queries @ _shared(after).swapaxes(-1, -2) / np.sqrt(after.shape[-1])
+        error = _off(np.tril(scores), np.tril(rounded_scores))
     else:
         future = np.triu(np.ones(scores.shape[-2:], bool), 1)
         weights = np.exp(np.where(future, -np.inf, scores - scores.max(-1, keepdims=True)))
@@ -319,19 +322,19 @@ def beside(state: FewBitsState) -> dict[str, FewBitsState]:
 
 def map_figure(state: FewBitsState) -> Any:
     """A part of the tensor, number by number."""
-    found, (rows, columns) = rounded(state), window(state)
+    quantized, (rows, columns) = rounded(state), window(state)
     what = next(label for label, value in TENSORS[state.part].items() if value == state.tensor)
     names = {WEIGHTS: ("output", "input"), INPUTS: ("token", "channel"), CACHE: ("token", "channel")}[state.part]
     fig = figures.error_map(
-        found.before[rows, columns],
-        found.after[rows, columns],
-        (min(found.tile[0], SHOWN[0]), min(found.tile[1], SHOWN[1])),
+        quantized.before[rows, columns],
+        quantized.after[rows, columns],
+        (min(quantized.tile[0], SHOWN[0]), min(quantized.tile[1], SHOWN[1])),
         rows=names[0],
         columns=f"{names[1]} (from {columns.start} on)" if columns.start else names[1],
         name=f"{what}, {state.bits} bits",
-        title=f"{percent(found.zeroed)} of this tensor become zero"
+        title=f"{percent(quantized.zeroed)} of this tensor become zero"
         if state.part == INPUTS
-        else f"{state.bits} bits: this tensor is off by {percent(_off(found.before, found.after))}",
+        else f"{state.bits} bits: this tensor is off by {percent(_off(quantized.before, quantized.after))}",
     )
     return fig
 
@@ -365,12 +368,17 @@ def text_figure(state: FewBitsState) -> Any:
 
 def summary(state: FewBitsState) -> str:
     """What is rounded, what it costs, and what the weights take."""
-    found, answer = rounded(state), recorded(state)
+    tensor, answer = rounded(state), recorded(state)
+    lost = (
+        f" That is more than the {KNOWS_NOTHING:.1f} of a model that knows nothing, so it no longer compares methods."
+        if answer.loss > KNOWS_NOTHING
+        else ""
+    )
     bits = f" Its rounded matrices have {answer.bits_a_weight:.2f} bits a weight." if answer.bits_a_weight < 16 else ""
     return (
-        f"{label_of(state)}: {percent(found.zeroed)} of this tensor become zero, and what is computed from it is off "
-        f"by {percent(found.error)}. The whole model, rounded so, loses {answer.loss:.2f} bits a token on the novel, "
-        f"{cost(state):+.2f} against unrounded.{bits}"
+        f"{label_of(state)}: {percent(tensor.zeroed)} of this tensor become zero, and what is computed from it is off "
+        f"by {percent(tensor.error)}. The whole model, rounded so, loses {answer.loss:.2f} bits a token on the novel, "
+        f"{cost(state):+.2f} against unrounded.{lost}{bits}"
     ).replace("-", "−")
 
 
@@ -408,12 +416,14 @@ class FewBitsExplorer(Explorer):
         "text": "What the model writes, and its loss",
     }
 
-    def _update_options(self, state: FewBitsState) -> None:
-        """What changes nothing for this part is grey."""
-        super()._update_options(state)
-        for name, parts in {"group": WEIGHTS, "per": INPUTS, "keys": CACHE, "values": CACHE}.items():
-            self.controls[name].disabled = state.part != parts
-        self.controls["method"].disabled = len(METHODS[state.part]) == 1
+    def _off(self, state: FewBitsState) -> dict[str, str]:
+        """What changes nothing for this part."""
+        wanted = {"group": WEIGHTS, "per": INPUTS, "keys": CACHE, "values": CACHE}
+        labels = {part: label for label, part in PARTS.items()}
+        off = {name: f"only where {labels[part]} are rounded" for name, part in wanted.items() if part != state.part}
+        if len(METHODS[state.part]) == 1:
+            off["method"] = f"{labels[state.part]} have one method here"
+        return off
 
     def _figures(self, state: FewBitsState) -> dict[str, Any]:
         return {"map": map_figure(state), "error": error_figure(state), "text": text_figure(state)}

@@ -117,6 +117,10 @@ class FormatExplorer(Explorer):
     def _rows(self) -> list[ipywidgets.Widget]:
         return [self.summary, *super()._rows()]
 
+    def _off(self, state: FormatState) -> dict[str, str]:
+        """The fields of a floating-point format, where another one is shown."""
+        return dict.fromkeys(self.side[""][1:], f"{state.other} has no such field") if state.other else {}
+
     def _update_options(self, state: FormatState) -> None:
         super()._update_options(state)
         bias, step = self.controls["bias_shift"], 1 if state.radix == 2 else 0.5
@@ -124,8 +128,6 @@ class FormatExplorer(Explorer):
             bias.value = state.bias_shift  # first: a browser rounds a value that is no step, and sends it back
         bias.step = step
         bias.description = "bias" if state.other else st.bias_text(state)
-        for name in self.side[""][1:]:  # a format without these fields does not have the numbers that they show
-            self.controls[name].disabled = bool(state.other)
         self.controls["random_bits"].layout.display = None if state.rounding == "stochastic" else "none"
         self.chooser.name = state.tensor
 

@@ -297,11 +297,9 @@ class IngredientExplorer(Explorer):
         "Time": ("chip",),
     }
 
-    def _update_options(self, state: IngredientState) -> None:
-        """Switches that change nothing beside these formats are grey, and say why."""
-        super()._update_options(state)
-        for helper, why in state.ingredients.impossible().items():
-            self.controls[helper].disabled, self.controls[helper].tooltip = bool(why), why
+    def _off(self, state: IngredientState) -> dict[str, str]:
+        """Switches that change nothing beside these formats."""
+        return {helper: why for helper, why in state.ingredients.impossible().items() if why}
 
     figure_names: ClassVar = {"losses": "The recorded branches of three seeds", "time": "Where the time of a step goes"}
 

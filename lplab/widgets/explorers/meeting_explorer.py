@@ -207,13 +207,13 @@ def seconds(state: MeetingState) -> dict[str, float]:
     """Seconds of a simulated step, by way: data parallelism, this setting, and "alone", which meets nobody."""
     cluster = Cluster(CHIP, state.learners, state.link)
     (ddp,) = compare_methods(MODEL, cluster, batch=BATCH, methods=("ddp",))
-    ours = simulate_local_steps(
+    meetings = simulate_local_steps(
         MODEL, cluster, every=state.every, compressor=state.meeting.compressor, outer=_outer(state), batch=BATCH
     )
     return {
         "in each step": float(ddp["step_seconds"]),
-        "this setting": ours.step_seconds,
-        "alone": ours.step_alone_seconds,
+        "this setting": meetings.step_seconds,
+        "alone": meetings.step_alone_seconds,
     }
 
 
@@ -223,16 +223,16 @@ def computing(state: MeetingState, way: str = "this setting") -> float:
     >>> computing(MeetingState(), "in each step") < 0.01
     True
     """
-    found = seconds(state)
-    return found["alone"] / found[way]
+    by_way = seconds(state)
+    return by_way["alone"] / by_way[way]
 
 
 def time_figure(state: MeetingState) -> Any:
     """A step of a language model over the link."""
-    found = dict(seconds(state))
-    alone = found.pop("alone")
+    by_way = dict(seconds(state))
+    alone = by_way.pop("alone")
     name = next(label for label, value in LINKS.items() if value == state.link)
-    return figures.meeting_seconds(found, alone, "this setting", link=name, height=290)
+    return figures.meeting_seconds(by_way, alone, "this setting", link=name, height=290)
 
 
 def summary(state: MeetingState) -> str:
@@ -241,11 +241,11 @@ def summary(state: MeetingState) -> str:
     >>> summary(MeetingState())[:33]
     '4 learners that meet every 12 ste'
     """
-    run, found = state.run, seconds(state)
+    run, by_way = state.run, seconds(state)
     return (
         f"{state.learners} learners that meet every {state.every} steps: {run.loss:.3f} bits a character, "
         f"{bytes_word(run.bytes_a_step)} a step from each. Over the link, a step of a model of 124 million weights "
-        f"takes {duration(found['this setting'], 3)}."
+        f"takes {duration(by_way['this setting'], 3)}."
     )
 
 
@@ -279,11 +279,9 @@ class MeetingExplorer(Explorer):
         "time": "The time of a step over the link",
     }
 
-    def _update_options(self, state: MeetingState) -> None:
-        """What means nothing where everything is sent is grey."""
-        super()._update_options(state)
-        for name in OF_FEW:
-            self.controls[name].disabled = state.sends != FEW
+    def _off(self, state: MeetingState) -> dict[str, str]:
+        """What means nothing where everything is sent."""
+        return dict.fromkeys(OF_FEW, "only where the largest are sent") if state.sends != FEW else {}
 
     def _figures(self, state: MeetingState) -> dict[str, Any]:
         return {"losses": losses_figure(state), "plane": plane_figure(state), "time": time_figure(state)}

@@ -321,11 +321,11 @@ class RangeExplorer(Explorer):
     def _changed(self, state: RangeState, changes: dict[str, Any]) -> RangeState:
         """The state after changes; ``recording`` is also known by its label."""
         if "recording" in changes:
-            given, known = changes["recording"], self.recordings
-            found = [r for label, r in known.items() if r is given or (isinstance(given, str) and label == given)]
-            if not found:
-                raise ValueError(f"no recording {given!r}; there are: {', '.join(known)}")
-            changes = {**changes, "recording": found[0]}
+            given, labelled = changes["recording"], self.recordings
+            matching = [r for label, r in labelled.items() if r is given or (isinstance(given, str) and label == given)]
+            if not matching:
+                raise ValueError(f"no recording {given!r}; there are: {', '.join(labelled)}")
+            changes = {**changes, "recording": matching[0]}
         return state.changed(**changes)
 
     def _parts(self, state: RangeState) -> dict[str, list[Any]]:

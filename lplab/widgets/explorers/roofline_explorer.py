@@ -89,8 +89,8 @@ class RooflineState(ExplorerState):
         'bf16'
         """
         chip, workload = (changes.get(name, getattr(self, name)) for name in ("chip", "workload"))
-        known = chip in list(CHIPS.values()) and workload in list(WORKLOADS.values())
-        if known and "precision" not in changes and self.precision not in runs_on(chip, workload):
+        is_listed = chip in list(CHIPS.values()) and workload in list(WORKLOADS.values())
+        if is_listed and "precision" not in changes and self.precision not in runs_on(chip, workload):
             changes["precision"] = "bf16"
         return replace(self, **changes)
 

@@ -268,12 +268,18 @@ def _as_it_lies(shared: str, axis: str) -> str:
 
 def map_figure(state: ScaleState) -> Any:
     """The error map of a state: of the numbers that are rounded, which are transforms after a Hadamard transform."""
-    found, tensor = result(state), TENSORS[state.tensor]
+    quantized, tensor = result(state), TENSORS[state.tensor]
     rows, columns = state.number_format.tile
     tile = (rows, columns) if state.axis == ROW else (columns, rows)
-    title = f"{what(state)}: {decibels(found.decibels)}, {percent(found.zeroed)} become zero"
+    title = f"{what(state)}: {decibels(quantized.decibels)}, {percent(quantized.zeroed)} become zero"
     return figures.error_map(
-        found.before, found.rounded, tile, found.clipped, rows=tensor.rows, columns=tensor.columns, title=title
+        quantized.before,
+        quantized.rounded,
+        tile,
+        quantized.clipped,
+        rows=tensor.rows,
+        columns=tensor.columns,
+        title=title,
     )
 
 
@@ -287,13 +293,13 @@ def curves_figure(state: ScaleState) -> Any:
         if scale in _scales_of(state.element)
     }
     nothing = np.full(len(SHARED), np.nan)
-    found = {
+    products = {
         name: np.array([result(each).decibels for each in states[name]]) if name in states else nothing
         for name in names
     }
     bits = {name: [each.bits for each in states[name]] if name in states else nothing + 1 for name in names}
     labels = [_as_it_lies(shared, state.axis) for shared in SHARED]
-    return figures.sharing_errors(labels, found, at=list(SHARED).index(state.shared), bits=bits)
+    return figures.sharing_errors(labels, products, at=list(SHARED).index(state.shared), bits=bits)
 
 
 def summary(state: ScaleState) -> str:
@@ -302,14 +308,14 @@ def summary(state: ScaleState) -> str:
     >>> summary(ScaleState(tensor="gradient", **PRESETS["MXFP4"]))  # doctest: +ELLIPSIS
     'Gradient, 32 × 256: 4.25 bits a value. Signal to noise 16.4 dB, 48.5 % become zero, 1.6 % are clipped. ...'
     """
-    found, tensor = result(state), TENSORS[state.tensor]
+    quantized, tensor = result(state), TENSORS[state.tensor]
     rows, columns = matrix(state.tensor).shape
     cost = f"{round(state.bits, 2):g} bits a value"
     numbers = "of the transformed numbers " if state.hadamard else ""
-    shares = f"{percent(found.zeroed)} {numbers}become zero, {percent(float(found.clipped.mean()))} are clipped"
+    shares = f"{percent(quantized.zeroed)} {numbers}become zero, {percent(float(quantized.clipped.mean()))} are clipped"
     along, down = tensor.sums
     sums = f"The product for {along} sums along a row, the one for {down} down a column."
-    kept = f"Signal to noise {decibels(found.decibels)}, {shares}"
+    kept = f"Signal to noise {decibels(quantized.decibels)}, {shares}"
     return f"{state.tensor.capitalize()}, {rows} × {columns}: {cost}. {kept}. {sums}"
 
 

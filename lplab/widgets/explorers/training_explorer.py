@@ -167,11 +167,11 @@ class TrainingExplorer(Explorer):
     _copy_tooltip = "Python that trains this run"
 
     def __init__(self, **position: Any) -> None:
-        found = claims.stored(GUPTA_2015)
-        if found.missing(GUPTA_2015):
+        kept = claims.stored(GUPTA_2015)
+        if kept.missing(GUPTA_2015):
             raise ValueError("the results are not stored: run lplab claims run gupta_2015")
-        self.results, self.provenance = found.results(GUPTA_2015), found.provenance
-        self._note = f"{len(GUPTA_2015.seeds)} seeds · measured {found.sessions[-1].date} · lplab {GUPTA_2015.id}"
+        self.results, self.provenance = kept.results(GUPTA_2015), kept.provenance
+        self._note = f"{len(GUPTA_2015.seeds)} seeds · measured {kept.sessions[-1].date} · lplab {GUPTA_2015.id}"
         super().__init__(**position)
         for box in self.boxes.values():
             box.observe(

@@ -21,8 +21,8 @@ START = 9  # 0.22
 def data() -> dict[str, Any]:
     """For each start the weight and its level before each step, with slope 1.
 
-    >>> found = data()["paths"][START]
-    >>> [round(w, 3) for w in found["w"][:3]], [round(y, 3) for y in found["y"][-2:]]
+    >>> path = data()["paths"][START]
+    >>> [round(w, 3) for w in path["w"][:3]], [round(y, 3) for y in path["y"][-2:]]
     ([0.22, 0.313, 0.407], [0.667, 0.667])
     """
     w = STARTS.astype(float)

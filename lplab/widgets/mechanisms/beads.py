@@ -20,8 +20,8 @@ END = 1 + 2.0**-7  # of the ruler: eight steps of float16, one step of bfloat16
 def data() -> dict[str, Any]:
     """The numbers of both formats from 1 to the end of the ruler, and both weights after each update.
 
-    >>> found = data()
-    >>> [len(found["formats"][name]["ticks"]) for name in ("float16", "bfloat16")]
+    >>> content = data()
+    >>> [len(content["formats"][name]["ticks"]) for name in ("float16", "bfloat16")]
     [9, 2]
     """
     return {
@@ -51,12 +51,12 @@ def walk(fmt: F.FloatFormat, update: float) -> list[list[float]]:
     [1.0006000995635986, 1.0009765625, 1.0]
     """
     master, alone = np.float32(1), 1.0
-    found = []
+    path = []
     while float(master) <= END and alone <= END:
-        found.append([float(master), float(fmt.quantize(float(master))), alone])
+        path.append([float(master), float(fmt.quantize(float(master))), alone])
         master = np.float32(master + np.float32(update))
         alone = float(fmt.quantize(float(np.float32(alone) + np.float32(update))))
-    return found
+    return path
 
 
 MECHANISM = Mechanism(

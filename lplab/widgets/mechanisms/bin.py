@@ -23,8 +23,8 @@ DRAGS = (-8, 12)  # the smallest and the largest gradient of this element, in un
 def data() -> dict[str, Any]:
     """The first step for each gradient of the held element, and the second one for each pair of its gradients.
 
-    >>> found = data()
-    >>> first = found["steps"][0][8 - found["drags"][0]]  # 8 units are a gradient of 2
+    >>> content = data()
+    >>> first = content["steps"][0][8 - content["drags"][0]]  # 8 units are a gradient of 2
     >>> first["sent"], first["after"][4]  # in units, too
     ([16, 0, -16, 0, 16, 0, 0, 0], -8)
     """
@@ -47,10 +47,11 @@ def step(number: int, residual: list[int], units: int) -> dict[str, list[int]]:
     r = np.array(residual, np.float32) * np.float32(UNIT)
     g = np.array(GRADIENTS[number], np.float32)
     g[HELD] = units * UNIT
-    found = adacomp_select_arrays(r, g, AdaComp(len(g)), len(g))  # the bin is a whole layer, so S is its largest |G|
+    # The bin is a whole layer, so S is its largest |G|.
+    selection = adacomp_select_arrays(r, g, AdaComp(len(g)), len(g))
     sent = np.zeros(len(g))
-    sent[found.indices] = np.where(found.negative, -found.scale, found.scale)
-    each = {"total": r + g, "boosted": r + 2 * g, "sent": sent, "after": found.residual}
+    sent[selection.indices] = np.where(selection.negative, -selection.scale, selection.scale)
+    each = {"total": r + g, "boosted": r + 2 * g, "sent": sent, "after": selection.residual}
     return {name: in_units(values) for name, values in each.items()}
 
 

@@ -30,8 +30,8 @@ def drawn(x: np.ndarray) -> np.ndarray:
 
 def scores(keys: np.ndarray) -> np.ndarray:
     """Query times key over √64, for each head of queries: [3, 256, 256]; a token sees no later one, so −∞ there."""
-    found = language_model_recording().queries[QUERIES].astype(float) @ keys.T / np.sqrt(keys.shape[-1])
-    return np.where(np.tril(np.ones(found.shape[1:], bool)), found, -np.inf)
+    products = language_model_recording().queries[QUERIES].astype(float) @ keys.T / np.sqrt(keys.shape[-1])
+    return np.where(np.tril(np.ones(products.shape[1:], bool)), products, -np.inf)
 
 
 def attention(scores: np.ndarray) -> np.ndarray:

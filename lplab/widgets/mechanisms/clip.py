@@ -37,8 +37,8 @@ def levels_of(bits: int) -> int:
 def data() -> dict[str, Any]:
     """The histogram of the activations, and both errors of every clip, as shares of the activations' power.
 
-    >>> found = data()
-    >>> len(found["counts"]), len(found["errors"]["2"]["rounding"]), round(found["largest"], 1)
+    >>> content = data()
+    >>> len(content["counts"]), len(content["errors"]["2"]["rounding"]), round(content["largest"], 1)
     (44, 66, 6.6)
     """
     x = activations()
@@ -46,12 +46,12 @@ def data() -> dict[str, Any]:
     clips = x.largest * np.arange(1, PLACES + 1) / PLACES
     errors = {}
     for bits in BITS:
-        found = x.errors(clips, levels_of(bits))
+        error = x.errors(clips, levels_of(bits))
         errors[str(bits)] = {
             "levels": upper_levels(levels_of(bits)).tolist(),
-            "rounding": (found.rounding / x.power).tolist(),
-            "clipping": (found.clipping / x.power).tolist(),
-            "best": int(np.argmin(found.total[LOWEST - 1 :])) + LOWEST,
+            "rounding": (error.rounding / x.power).tolist(),
+            "clipping": (error.clipping / x.power).tolist(),
+            "best": int(np.argmin(error.total[LOWEST - 1 :])) + LOWEST,
         }
     return {
         "largest": x.largest,

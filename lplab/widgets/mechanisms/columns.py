@@ -40,8 +40,8 @@ def layer(shuffled: bool = False) -> tuple[np.ndarray, np.ndarray]:
 def data() -> dict[str, Any]:
     """The course of GPTQ for both numbers of bits, with the recorded inputs and with shuffled ones.
 
-    >>> found = data()["2"]["recorded"]
-    >>> found["codes"][0][:3], [round(found["errors"][how][-1], 2) for how in ("nearest", "gptq")]
+    >>> recorded_course = data()["2"]["recorded"]
+    >>> recorded_course["codes"][0][:3], [round(recorded_course["errors"][how][-1], 2) for how in ("nearest", "gptq")]
     ([2, 3, 2], [0.47, 0.23])
     """
     ways = {"recorded": False, "shuffled": True}

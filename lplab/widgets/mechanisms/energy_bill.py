@@ -20,8 +20,8 @@ PLACES = ("iceland", "france", "canada", "uk", "usa", "germany", "world", "austr
 def data() -> dict[str, Any]:
     """Watts of a chip and of what stands around it, and the grams of some places.
 
-    >>> found = data()
-    >>> {name: round(each) for name, each in found["watts"].items()}, found["places"][1]
+    >>> content = data()
+    >>> {name: round(each) for name, each in content["watts"].items()}, content["places"][1]
     ({'computing': 151, 'static': 43, 'machine': 78}, ['France', 56.0])
     """
     places = [footprint.region(name) for name in PLACES]

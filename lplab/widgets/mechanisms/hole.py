@@ -31,8 +31,8 @@ def forgetful(x: Any) -> Any:
 def data() -> dict[str, Any]:
     """Both answers for each place of the dragged number, and for each number of the boundary set.
 
-    >>> found = data()
-    >>> found["boundary"][found["smallest"]]["at"], found["boundary"][found["smallest"]]["side"]
+    >>> content = data()
+    >>> content["boundary"][content["smallest"]]["at"], content["boundary"][content["smallest"]]["side"]
     (2.5, 1)
     """
     numbers = NUMBERS[NUMBERS >= 0]

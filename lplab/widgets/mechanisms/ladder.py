@@ -20,9 +20,9 @@ PERIOD = 2 * PARTS  # after a factor of 4 everything comes again
 def data() -> dict[str, Any]:
     """What both phases make of each size, and how far one phase and the mean of both are off on average.
 
-    >>> found = data()
+    >>> content = data()
     >>> place = START - PLACES[0]
-    >>> round(found["sizes"][place], 2), found["even"][place], found["odd"][place]
+    >>> round(content["sizes"][place], 2), content["even"][place], content["odd"][place]
     (2.59, 4.0, 2.0)
     """
     sizes = 2.0 ** (np.array(PLACES) / PARTS)

@@ -53,9 +53,9 @@ def on_map(weights: np.ndarray) -> np.ndarray:
 def data() -> dict[str, Any]:
     """Recorded paths for each length of a round and each outer momentum, the losses at meetings, the contours.
 
-    >>> found = data()
-    >>> first = found["runs"][3][6]  # rounds of 8 steps, outer momentum 0.9
-    >>> len(first["learners"][0]), len(first["shared"]), found["bytes"]
+    >>> content = data()
+    >>> first = content["runs"][3][6]  # rounds of 8 steps, outer momentum 0.9
+    >>> len(first["learners"][0]), len(first["shared"]), content["bytes"]
     (32, 5, 8)
     """
     with np.load(data_folder() / "leash" / "paths.npz", allow_pickle=False) as stored:

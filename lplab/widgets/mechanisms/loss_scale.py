@@ -30,8 +30,8 @@ def gradients() -> np.ndarray:
 def data() -> dict[str, Any]:
     """How many gradients lie in each octave, and what each format makes of them behind each loss scale.
 
-    >>> found = data()
-    >>> found["total"], found["formats"]["float16"]["outcomes"][0 - SCALES[0]]["zero"]
+    >>> content = data()
+    >>> content["total"], content["formats"]["float16"]["outcomes"][0 - SCALES[0]]["zero"]
     (4800, 2400)
     """
     edges = np.array([*OCTAVES, OCTAVES[-1] + 1])
@@ -52,8 +52,8 @@ def of_format(fmt: F.FloatFormat) -> dict[str, Any]:
         rounded = np.asarray(fmt.quantize(gradients() * 2.0**exponent))
         zero, infinite = rounded == 0, np.isinf(rounded)
         subnormal = ~zero & (rounded < fmt.smallest_normal)
-        found = (zero, subnormal, ~(zero | subnormal | infinite), infinite)
-        outcomes.append({name: int(np.sum(each)) for name, each in zip(OUTCOMES, found, strict=True)})
+        masks = (zero, subnormal, ~(zero | subnormal | infinite), infinite)
+        outcomes.append({name: int(np.sum(each)) for name, each in zip(OUTCOMES, masks, strict=True)})
     edges = window(fmt)
     return {"edges": np.log2([edges.flush, edges.normal, edges.magnitude]).tolist(), "outcomes": outcomes}
 

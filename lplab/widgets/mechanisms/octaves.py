@@ -19,8 +19,8 @@ CLOSEST, FARTHEST = -5, 9  # the line reaches from 0 to a power of two: 1/32 sho
 def data() -> dict[str, Any]:
     """The numbers of E4M3 from 0 up, their bits, their octaves, and where the rounding changes from one to the next.
 
-    >>> found = data()
-    >>> len(found["numbers"]), found["with"]["borders"][:2]  # a tie: 0 is even, and so is 2/512
+    >>> content = data()
+    >>> len(content["numbers"]), content["with"]["borders"][:2]  # a tie: 0 is even, and so is 2/512
     (127, [0.0009765625000000002, 0.0029296875])
     """
     values = numbers_of(E4M3)

@@ -24,8 +24,8 @@ OCTAVES = (-36, 18)  # that are drawn
 @cache
 def tensors() -> dict[str, np.ndarray]:
     """The numbers of one layer that are not 0, by their names."""
-    found = {name: np.float64(datasets.captured()[f"{LAYER}/{role}"]).ravel() for role, name in ROLES.items()}
-    return {name: x[x != 0] for name, x in found.items()}
+    magnitudes = {name: np.float64(datasets.captured()[f"{LAYER}/{role}"]).ravel() for role, name in ROLES.items()}
+    return {name: x[x != 0] for name, x in magnitudes.items()}
 
 
 def number_format(exponent_bits: int, top: int) -> F.FloatFormat:

@@ -18,8 +18,8 @@ START = 12  # ones that have been added where it opens: the register stops at 16
 def data() -> dict[str, Any]:
     """What both registers hold after each step, for every length of the chunks.
 
-    >>> found = data()
-    >>> [found["sums"][chunk][-1][2] for chunk in (0, 7, 63)]  # chunks of 1, 8 and 64
+    >>> content = data()
+    >>> [content["sums"][chunk][-1][2] for chunk in (0, 7, 63)]  # chunks of 1, 8 and 64
     [16, 64, 16]
     """
     numbers = np.unique(REGISTER.codebook())
@@ -40,19 +40,19 @@ def steps(chunk: int) -> list[list[int]]:
     >>> steps(2)[:5]
     [[0, 0, 0], [1, 1, 0], [2, 2, 0], [2, 0, 2], [3, 1, 2]]
     """
-    found = [[0, 0, 0]]
+    sums = [[0, 0, 0]]
     part = total = 0
     for added in range(1, COUNT + 1):
         if chunk == 1:
             total = int(REGISTER.quantize(float(total + 1)))
-            found.append([added, 0, total])
+            sums.append([added, 0, total])
             continue
         part = int(REGISTER.quantize(float(part + 1)))
-        found.append([added, part, total])
+        sums.append([added, part, total])
         if added % chunk == 0 or added == COUNT:
             part, total = 0, int(REGISTER.quantize(float(total + part)))
-            found.append([added, part, total])
-    return found
+            sums.append([added, part, total])
+    return sums
 
 
 MECHANISM = Mechanism(

@@ -16,8 +16,8 @@ DEVICES = range(2, 9)
 def data() -> dict[str, Any]:
     """For each number of devices what every device holds after each step, and how much it has sent by then.
 
-    >>> found = data()["rings"]["2"]
-    >>> found["held"], found["sent"]  # gradients that are added up: [step][device][part]
+    >>> walk = data()["rings"]["2"]
+    >>> walk["held"], walk["sent"]  # gradients that are added up: [step][device][part]
     ([[[1, 1], [1, 1]], [[1, 2], [2, 1]], [[2, 2], [2, 2]]], [0.0, 0.5, 1.0])
     """
     return {"devices": [DEVICES[0], DEVICES[-1]], "rings": {str(devices): ring(devices) for devices in DEVICES}}

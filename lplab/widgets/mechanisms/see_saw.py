@@ -35,8 +35,8 @@ def rounded_product(inputs: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def data() -> dict[str, Any]:
     """For each alpha the largest magnitudes of some channels on both sides, and the error of the layer's output.
 
-    >>> found = data()
-    >>> found["channel"], found["errors"].index(min(found["errors"])), round(min(found["errors"]), 3)
+    >>> content = data()
+    >>> content["channel"], content["errors"].index(min(content["errors"])), round(min(content["errors"]), 3)
     (247, 20, 0.024)
     """
     inputs, weights = layer()

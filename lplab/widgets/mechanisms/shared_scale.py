@@ -20,8 +20,8 @@ RULES = {"down": "floor", "up": "rceil"}
 def data() -> dict[str, Any]:
     """Scales and rounded numbers for each size of the outlier, each cut and both ways to round a scale.
 
-    >>> found = data()["blocks"]["down"][0][63]  # no cut, and an outlier of 8
-    >>> found["scales"], found["rounded"]
+    >>> block = data()["blocks"]["down"][0][63]  # no cut, and an outlier of 8
+    >>> block["scales"], block["rounded"]
     ([2.0], [1.0, 0.0, 1.0, 0.0, 1.0, 8.0, 0.0, 2.0])
     """
     values = np.unique(ELEMENT.codebook())

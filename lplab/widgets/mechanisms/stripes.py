@@ -21,8 +21,8 @@ PRODUCTS = {  # the two factors, and the axes of the result; the axis that both 
 def data() -> dict[str, Any]:
     """Axes of the matrices, the block of each number for both directions, and the terms of each number of a product.
 
-    >>> found = data()
-    >>> found["blocks"]["x"]["down"][1][:3], found["products"]["y"]["summed"]
+    >>> content = data()
+    >>> content["blocks"]["x"]["down"][1][:3], content["products"]["y"]["summed"]
     ([0, 1, 2], 'inputs')
     """
     return {

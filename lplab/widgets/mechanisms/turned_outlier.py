@@ -21,8 +21,8 @@ FORMAT = F.BlockFormat(F.get("e2m1"), block_size=len(NUMBERS))  # MXFP4 with 8 n
 def data() -> dict[str, Any]:
     """For each angle the turned numbers, their scale, both roundings, and what they are after turning back.
 
-    >>> found = data()["places"]
-    >>> found[0]["scale"], found[0]["nearest"]["back"][OUTLIER], found[-1]["scale"]
+    >>> angles = data()["places"]
+    >>> angles[0]["scale"], angles[0]["nearest"]["back"][OUTLIER], angles[-1]["scale"]
     (1.0, 6.0, 0.5)
     """
     rng = np.random.default_rng(2025)

@@ -11,18 +11,11 @@ from lplab.claims.framework.branches import BranchPlan, branch
 from lplab.claims.framework.models import branch_transformer
 from lplab.exercises import capstone
 from lplab.exercises.capstone import score_process, scoring, stored_field
-from lplab.exercises.capstone.costs import Costs, costs_of
+from lplab.exercises.capstone.costs import BUDGET, Costs, costs_of
 from lplab.exercises.capstone.points import AT_BEST, FOR_BUDGET, MAX_POINTS, marking_of, pareto_front
 from lplab.exercises.capstone.published_recipes import PLAIN, RECIPES, data_of, is_published, plain_mxfp4
-from lplab.exercises.capstone.scoring import (
-    BUDGET,
-    HELD_BACK_SEEDS,
-    PLAN,
-    PRACTICE_SEEDS,
-    Score,
-    checked_recipe,
-    score,
-)
+from lplab.exercises.capstone.scores import HELD_BACK_SEEDS, PRACTICE_SEEDS, Score
+from lplab.exercises.capstone.scoring import PLAN, checked_recipe, score
 from lplab.training import DivergedError, recipes
 from lplab.training.loop.diagnosis import Diagnosis
 from lplab.training.recipe.recipe_data import OPERANDS, recipe_from_data
@@ -114,7 +107,7 @@ def test_a_process_of_its_own_finds_the_same(folder):
 
 @pytest.mark.slow
 def test_a_process_of_its_own_trains_float32(folder):
-    assert score_process.float32_losses((0,), TINY, folder) == {0: scoring.float32_loss(0, TINY, folder)}
+    assert score_process.baselines((0,), TINY, folder) == {0: scoring.float32_loss(0, TINY, folder)}
 
 
 def test_a_process_that_takes_too_long_is_ended(folder):

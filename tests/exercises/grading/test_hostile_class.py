@@ -423,7 +423,7 @@ def test_a_journal_that_a_student_hands_in_is_not_read(tmp_path, monkeypatch, ca
 def test_a_killed_grading_goes_on_where_it_was(tmp_path):
     (tmp_path / "class").mkdir()
     honest(tmp_path / "class")
-    for number in range(20):
+    for number in range(8):
         source = f"def {ROUND.name}(x):\n    return {number}.0"
         (tmp_path / "class" / f"s{number}.ipynb").write_text(notebook(checked(ROUND, source)))
     command = [
@@ -444,8 +444,8 @@ def test_a_killed_grading_goes_on_where_it_was(tmp_path):
     grading.wait()
     journal = Journal(path)
     judged = len(journal)
-    assert 5 <= judged < 25
+    assert 3 <= judged < 13, "two verdicts at most were being written when it was killed"
     asked = []
     marks = grade(tmp_path / "class", journal=journal, judged_by=lambda e, a: asked.append(a) or judge(e, a))
-    assert len(asked) == 25 - judged
+    assert len(asked) == 13 - judged
     assert marks_object(marks) == marks_object(grade(tmp_path / "class"))

@@ -3,4 +3,5 @@
 from tests.interpreted import both, interpreter  # noqa: F401
 from tests.training.emulation import triton_cases as cases
 
-test_training, _ = both(cases.training, ["hfp8_2019", "int4_fp4_2020", "mxfp8_2025", "nvfp4_2025"])
+RECIPES = ["hfp8_2019", "int4_fp4_2020", "mxfp8_2025", "nvfp4_2025", "mxfp4_2025", "quartet_2025"]
+test_training, _ = both(cases.training, RECIPES)

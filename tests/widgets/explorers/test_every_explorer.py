@@ -5,6 +5,7 @@ The explorers are those that `lplab.widgets` exports: a new one takes part by it
 
 import ast
 import builtins
+from copy import deepcopy
 from dataclasses import fields
 from functools import cache
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from lplab import widgets
+from lplab.figures.figure_display import as_plain_dicts, same
 from lplab.widgets.controls import ControlGroup
 from lplab.widgets.explorer_base import Explorer
 from lplab.widgets.fields import Choice
@@ -23,6 +25,8 @@ FIELDS = [(name, field) for name, explorer in EXPLORERS.items() for field in exp
 BAD = ("nonsense", 10**9, -1e9, float("nan"), [1], np.arange(3))
 # Values that are allowed there, or give way to others: what a field's documentation says.
 GIVES_WAY = {("PlaneExplorer", "tensor")}
+TOLD = {"price"}  # changes the sentence and no figure
+MIDDLE = {("ClipExplorer", "rule"), ("SumExplorer", "chunk")}  # whose two ends show what is shown at first
 PRESETS = [(name, preset) for name, explorer in EXPLORERS.items() for preset in explorer.preset_fields]
 
 
@@ -45,6 +49,11 @@ def each(cases):
 
 
 every = pytest.mark.parametrize("explorer", EXPLORERS, indirect=True)
+
+
+def pictures(explorer):
+    """Traces and layout of each figure of an explorer."""
+    return {name: as_plain_dicts(figure) for name, figure in explorer.figures.items()}
 
 
 def ends_of(control):
@@ -92,11 +101,18 @@ def test_keyboard_and_screen_reader_find_names(explorer):
 def test_a_control_reaches_both_ends_and_reset_comes_back(explorer, name):
     start, control = explorer.position, explorer.controls[name]
     before = {field: each.value for field, each in explorer.controls.items()}
+    drawn, is_hidden = deepcopy(pictures(explorer)), control.layout.display == "none"
+    was_off, why, moves_a_figure = control.disabled, control.tooltip, False
     for value in ends_of(control):
         control.value = value
         assert control.value == value and explorer.error_line.value == "" and explorer.summary.value
         if name not in ("preset", "recording"):  # which show the name of something
             assert getattr(explorer.position, name) == value
+        moves_a_figure |= not same(pictures(explorer), drawn)
+    if (type(explorer).__name__, name) in MIDDLE:
+        control.index = len(control.options) // 2
+        moves_a_figure |= not same(pictures(explorer), drawn)
+    assert moves_a_figure or is_hidden or ((was_off or name in TOLD) and why), "a control without effect says why"
     explorer.reset_button.click()
     assert explorer.position == start
     assert {field: each.value for field, each in explorer.controls.items()} == before

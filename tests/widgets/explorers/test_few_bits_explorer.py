@@ -123,6 +123,13 @@ def test_text_and_loss_are_those_of_the_recording(state):
     assert f"{answer.loss:.2f}" in fig.layout.meta["title"] and f"{answer.loss:.2f}" in few.summary(state)
 
 
+def test_a_loss_above_that_of_a_model_that_knows_nothing_is_said_to_compare_no_methods():
+    row = FewBitsState().changed(part=WEIGHTS).changed(bits=2, group="row")
+    for method in ("rtn", "gptq"):
+        assert "15.6 of a model that knows nothing" in few.summary(row.changed(method=method))
+    assert "knows nothing" not in few.summary(row.changed(group="32"))
+
+
 def test_copied_code_names_a_recipe_that_the_library_takes():
     for state in (FewBitsState(), FewBitsState().changed(part=WEIGHTS)):
         assert FewBits.from_name(state.recipe).name in state.code
