@@ -55,16 +55,20 @@ from lplab.claims.papers.sparseloco_2025 import SPARSELOCO_2025
 from lplab.claims.papers.streaming_diloco_2025 import STREAMING_DILOCO_2025
 from lplab.claims.papers.strubell_2019 import STRUBELL_2019
 from lplab.claims.papers.sun_2020_ablation import SUN_2020_ABLATION
+from lplab.claims.papers.sun_2020_ablation_large import SUN_2020_ABLATION_LARGE
 from lplab.claims.papers.sun_2020_gradscale import SUN_2020_GRADSCALE
+from lplab.claims.papers.sun_2020_gradscale_large import SUN_2020_GRADSCALE_LARGE
 from lplab.claims.papers.sun_2020_hardware import SUN_2020_HARDWARE
 from lplab.claims.papers.sun_2020_radix4 import SUN_2020_RADIX4
 from lplab.claims.papers.sun_2020_threshold import SUN_2020_THRESHOLD
 from lplab.claims.papers.sun_2020_two_phase import SUN_2020_TWO_PHASE
+from lplab.claims.papers.sun_2020_two_phase_large import SUN_2020_TWO_PHASE_LARGE
 from lplab.claims.papers.throughput_bits import THROUGHPUT_BITS
 from lplab.claims.papers.wang_2018 import WANG_2018
 from lplab.claims.papers.wang_2018_chunks import WANG_2018_CHUNKS
 from lplab.claims.papers.wang_2018_fp8 import WANG_2018_FP8
 from lplab.claims.papers.wang_2018_training import WANG_2018_TRAINING
+from lplab.claims.papers.wang_2018_training_large import WANG_2018_TRAINING_LARGE
 from lplab.claims.papers.wang_2018_update import WANG_2018_UPDATE
 from lplab.claims.papers.zeropp_2023 import ZEROPP_2023
 from lplab.lookup import closest_names
@@ -131,7 +135,13 @@ CLAIMS: tuple[Claim, ...] = (
     DOMAINS_CLAIM,
 )
 
-LARGER: tuple[Claim, ...] = (DOMAINS_LARGE,)
+LARGER: tuple[Claim, ...] = (
+    WANG_2018_TRAINING_LARGE,
+    SUN_2020_TWO_PHASE_LARGE,
+    SUN_2020_ABLATION_LARGE,
+    SUN_2020_GRADSCALE_LARGE,
+    DOMAINS_LARGE,
+)
 """The larger experiments of some of these claims, each with ``larger_than``; in any order."""
 
 
