@@ -5,16 +5,20 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache, lru_cache
 
 import torch
 from torch import Tensor, nn
 
 from lplab import datasets
 from lplab.models.initialization import build
+from lplab.models.residual import ResNet
 from lplab.models.transformer import CharacterTransformer
+from lplab.parallel.stackable_layers import GroupBatchNorm2d, RecurrentLayer
 from lplab.training import tasks
-from lplab.training.loop.batches import SequenceBatches
+from lplab.training.loop.batches import Batch, Batches, SequenceBatches
 from lplab.training.loop.tasks import Task
 
 WIDTHS = (16, 16, 32, 32)
@@ -76,4 +80,83 @@ def transformer() -> Task:
         data=lambda batch, seed: SequenceBatches(ids[:cut], length=LENGTH, batch=batch, seed=seed),
         test=lambda: SequenceBatches(ids[cut:], length=LENGTH, batch=256, seed=0)(0),
         batch=64,
+    )
+
+
+# ---- those of the larger experiments ---------------------------------------------------------------------------------
+
+
+class _FashionResNet(ResNet):
+    """A ResNet of eight layers whose first convolution takes 2 × 2 pixels at a time; its norms are the learners' own."""
+
+    def __init__(self, examples: int) -> None:
+        super().__init__(8, 8, channels=1)
+        self.stem = nn.Conv2d(1, 8, 2, stride=2, bias=False)
+        norms = [(module, name, each.num_features) for module in self.modules()
+                 for name, each in module.named_children() if isinstance(each, nn.BatchNorm2d)]  # fmt: skip
+        for module, name, channels in norms:
+            setattr(module, name, GroupBatchNorm2d(channels, examples))
+
+
+@cache
+def _fashion() -> datasets.Split:
+    split = datasets.fashion_mnist()
+    train, test = (
+        images.reshape(-1, 1, 14, 2, 14, 2).mean((3, 5)) for images in (split.train_inputs, split.test_inputs)
+    )
+    return datasets.Split(train, split.train_targets, test, split.test_targets)
+
+
+def _once(data: Callable[[int], Batch]) -> Callable[[int], Batch]:
+    """The batches of a function of the step, the last one kept: each of many learners asks for it."""
+    return lru_cache(1)(data)
+
+
+def fashion_resnet(examples: int) -> Task:
+    """A residual net of eight layers on Fashion-MNIST, averaged to 14 × 14, by SGD; batch norms for each learner alone.
+
+    Args:
+        examples: of each learner in a step.
+
+    >>> sum(p.numel() for p in fashion_resnet(32).model(0).parameters())
+    19770
+    """
+    return replace(
+        tasks.get("resnet"),
+        about="residual net of eight layers; Fashion-MNIST, 14 × 14",
+        model=lambda seed: build(_FashionResNet, seed, examples),
+        data=lambda batch, seed: _once(Batches(_fashion().train_inputs, _fashion().train_targets, batch, seed)),
+        test=lambda: (torch.from_numpy(_fashion().test_inputs), torch.from_numpy(_fashion().test_targets)),
+        batch=128,
+        options=(),
+    )
+
+
+class _StackableLstm(nn.Module):
+    """Two LSTM layers between an embedding and a linear layer, as :class:`~lplab.models.basic.CharacterLSTM`."""
+
+    def __init__(self, vocabulary: int, width: int = 64) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.layers = nn.Sequential(RecurrentLayer(width, width), RecurrentLayer(width, width))
+        self.head = nn.Linear(width, vocabulary)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(self.layers(self.embedding(ids)))
+
+
+def novel_lstm() -> Task:
+    """An LSTM of two layers on the characters of a novel, 16 windows of 64 a batch, 32,768 characters to test with.
+
+    >>> sum(p.numel() for p in novel_lstm().model(0).parameters())
+    75723
+    """
+    ids, vocabulary = datasets.character_ids()
+    cut = len(ids) * 9 // 10
+    return replace(
+        tasks.get("lstm"),
+        model=lambda seed: build(_StackableLstm, seed, len(vocabulary)),
+        data=lambda batch, seed: _once(SequenceBatches(ids[:cut], batch=batch, seed=seed)),
+        test=lambda: SequenceBatches(ids[cut:], batch=512, seed=0)(0),
+        lr=2e-3,
     )
