@@ -1,8 +1,8 @@
 """Data to learn from: digits, a novel, spoken words, tensors of real training runs, your own files; all offline.
 
-Sources, licences and how each file was made: ``data/README.md``. Needs numpy alone. MNIST, Fashion-MNIST and CIFAR-10
-are fetched from the network on first use (:mod:`lplab.datasets.downloads`), a language model by
-``lplab fetch smollm2`` (:mod:`lplab.datasets.smollm2`).
+Sources, licences and how each file was made: ``data/README.md``. Needs numpy alone. MNIST and CIFAR-10 are fetched from
+the network on first use (:mod:`lplab.datasets.downloads`), Fashion-MNIST by ``lplab fetch fashion-mnist`` or Debian's
+package dataset-fashion-mnist, a language model by ``lplab fetch smollm2`` (:mod:`lplab.datasets.smollm2`).
 
 >>> images, labels = digits()
 >>> images.shape, images.dtype.name, labels[:5].tolist()
@@ -11,7 +11,7 @@ are fetched from the network on first use (:mod:`lplab.datasets.downloads`), a l
 
 from lplab.datasets.bundled import character_ids, characters, data_folder, digits, spoken_words, words
 from lplab.datasets.captured_tensors import Captured, captured
-from lplab.datasets.downloads import cifar10, fashion_mnist, mnist
+from lplab.datasets.downloads import cifar10, fashion_mnist, fetch_fashion_mnist, mnist
 from lplab.datasets.saved_tensors import save_tensors
 from lplab.datasets.smollm2 import fetch_smollm2, smollm2_file
 from lplab.datasets.synthetic import cluttered_digits, digit_scenes
@@ -30,6 +30,7 @@ __all__ = [
     "digit_scenes",
     "digits",
     "fashion_mnist",
+    "fetch_fashion_mnist",
     "fetch_smollm2",
     "from_arrays",
     "from_files",

@@ -1,12 +1,14 @@
 """MNIST, Fashion-MNIST and CIFAR-10: downloaded once, checked, stored in a folder, read with numpy.
 
 `pooch` fetches (``pip install 'lplab[data]'``): it compares every file with its published checksum and keeps it, so
-that the second call needs no network. Files that were put there by hand are used as well.
+that the second call needs no network. Files that were put there by hand are used as well. Fashion-MNIST, which larger
+runs of claims train with, is never downloaded by reading it: :func:`fetch_fashion_mnist` does that, or Debian's package
+dataset-fashion-mnist brings it.
 """
 
 import os
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +20,16 @@ from lplab.datasets.user_data import Split
 IDX = {0x08: np.dtype("u1")}  # the only type of number that these files use
 CIFAR_ROW = 1 + 3 * 32 * 32  # a label, then red, green and blue, row by row
 Examples = tuple[np.ndarray, np.ndarray]
+DEBIAN_FOLDER = Path("/usr/share/datasets/fashion-mnist")
+"""Where Debian's package dataset-fashion-mnist puts its files."""
+FASHION_SHA256 = {
+    "train-images-idx3-ubyte.gz": "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+    "train-labels-idx1-ubyte.gz": "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+    "t10k-images-idx3-ubyte.gz": "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+    "t10k-labels-idx1-ubyte.gz": "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+}
+"""SHA-256 sums of what the gzip files hold; Debian's files have other gzip headers than the published ones."""
+FETCH_FASHION = "lplab fetch fashion-mnist"
 
 
 @dataclass(frozen=True)
@@ -43,15 +55,28 @@ class ImageSet:
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
-def read_idx(path: Path) -> np.ndarray:
+def read_idx(path: Path, sha256: str = "") -> np.ndarray:
     """An array in the IDX format of MNIST: two zeros, type, number of axes, sizes (big-endian int32), bytes; gzipped.
+
+    Args:
+        path: the gzip file.
+        sha256: what the SHA-256 sum of its content must be; "": any.
 
     Raises:
         ValueError: the file is something else, or cut short.
     """
     import gzip
+    import hashlib
+    import zlib
 
-    raw = gzip.decompress(path.read_bytes())
+    try:
+        raw = gzip.decompress(path.read_bytes())
+    except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
+        raise ValueError(f"{path} is damaged or cut short ({problem}): delete it and get it again") from None
+    if sha256 and (found := hashlib.sha256(raw).hexdigest()) != sha256:
+        raise ValueError(
+            f"{path} is not the published file: the SHA-256 sum of its content is {found}; delete it and get it again"
+        )
     kind, axes = raw[2:3], raw[3] if len(raw) > 3 else 0
     sizes = tuple(np.frombuffer(raw[4 : 4 + 4 * axes], ">i4").tolist())
     if raw[:2] != b"\0\0" or kind not in (bytes([code]) for code in IDX) or len(raw) != 4 + 4 * axes + np.prod(sizes):
@@ -59,11 +84,26 @@ def read_idx(path: Path) -> np.ndarray:
     return np.frombuffer(raw, IDX[kind[0]], offset=4 + 4 * axes).reshape(sizes)
 
 
-def read_mnist(folder: Path, part: str) -> Examples:
-    """Images [n, 1, 28, 28] and labels [n] from the four files of MNIST and its successors."""
-    name = {"train": "train", "test": "t10k"}[part]
-    images = read_idx(folder / f"{name}-images-idx3-ubyte.gz")
-    return images[:, None], read_idx(folder / f"{name}-labels-idx1-ubyte.gz")
+def read_mnist(folder: Path, part: str, sha256: Mapping[str, str] | None = None) -> Examples:
+    """Images [n, 1, 28, 28] and labels [n] from the four files of MNIST and its successors.
+
+    Args:
+        folder: with the files.
+        part: "train" or "test".
+        sha256: of each file's content by the file's name, to be compared; None: nothing is compared.
+
+    Raises:
+        ValueError: as :func:`read_idx`.
+    """
+    prefix = {"train": "train", "test": "t10k"}[part]
+    names = (f"{prefix}-images-idx3-ubyte.gz", f"{prefix}-labels-idx1-ubyte.gz")
+    images, labels = (read_idx(folder / name, sha256[name] if sha256 else "") for name in names)
+    return images[:, None], labels
+
+
+def read_fashion_mnist(folder: Path, part: str) -> Examples:
+    """As :func:`read_mnist`, and the content of each file is compared with :data:`FASHION_SHA256`."""
+    return read_mnist(folder, part, FASHION_SHA256)
 
 
 def read_cifar10(folder: Path, part: str) -> Examples:
@@ -98,7 +138,7 @@ FASHION_MNIST = ImageSet(
         ("t10k-labels-idx1-ubyte.gz", "bb300cfdad3c16e7a12a480ee83cd310"),
     ),
     ("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",),
-    read_mnist,
+    read_fashion_mnist,
 )
 CIFAR10 = ImageSet(
     "CIFAR-10",
@@ -131,12 +171,20 @@ def load(
         ConnectionError: no address answers.
         ValueError: a file has another checksum than the published one, or a number of examples is below 1.
     """
-    for name, value in (("train", train), ("test", test)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1):
-            raise ValueError(f"{name} must be None or an integer of at least 1, got {value!r}")
+    _check_counts(train, test)
     place = Path(folder).expanduser() if folder is not None else default_folder(images.title)
     for name, md5 in images.files:
         _fetch(images, name, md5, place)
+    return _read(images, place, train, test)
+
+
+def _check_counts(train: int | None, test: int | None) -> None:
+    for name, value in (("train", train), ("test", test)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1):
+            raise ValueError(f"{name} must be None or an integer of at least 1, got {value!r}")
+
+
+def _read(images: ImageSet, place: Path, train: int | None, test: int | None) -> Split:
     parts: list[np.ndarray] = []
     for part, count in (("train", train), ("test", test)):
         pixels, labels = images.read(place, part)
@@ -202,12 +250,70 @@ def mnist(folder: str | Path | None = None, train: int | None = None, test: int 
 
 
 def fashion_mnist(folder: str | Path | None = None, train: int | None = None, test: int | None = None) -> Split:
-    """Clothes of ten kinds in grey, 28 × 28: 60,000 and 10,000, in MNIST's format. Arguments and errors: `load`.
+    """Clothes of ten kinds in grey, 28 × 28: 60,000 to train with and 10,000 to test with, read from this computer.
+
+    Nothing is downloaded. The content of each file that is read is compared with its SHA-256 sum.
+
+    Args:
+        folder: where the four files lie; by default :data:`DEBIAN_FOLDER`, or, where Debian's package is not installed,
+            the folder into which :func:`fetch_fashion_mnist` puts them.
+        train, test: only so many examples, the first ones; all by default.
+
+    Returns:
+        Images float32 [n, 1, 28, 28] in 0..1 and labels int64 [n].
+
+    Raises:
+        FileNotFoundError: the files are not here; the message says how to get them.
+        ValueError: a file is damaged or another one than published, or a number of examples is below 1.
 
     >>> FASHION_MNIST.source[:28]
     'Xiao, Rasul and Vollgraf 201'
     """
-    return load(FASHION_MNIST, folder, train, test)
+    _check_counts(train, test)
+    try:
+        place = _fashion_place(folder)
+    except ImportError:  # without pooch nobody knows the cache; nothing was fetched then
+        place = None
+    if place is None or not _holds(place):
+        raise FileNotFoundError(
+            "Fashion-MNIST is not here: install Debian's package dataset-fashion-mnist, or fetch it once (31 MB) with "
+            f"{FETCH_FASHION}, which needs pip install 'lplab[data]'"
+        )
+    return _read(FASHION_MNIST, place, train, test)
+
+
+def fetch_fashion_mnist(folder: str | Path | None = None) -> Path:
+    """Fetch the four files of Fashion-MNIST unless they are there, and check them.
+
+    Args:
+        folder: where they are to be put; by default a folder of ``LPLAB_DATA`` or, without that variable, of the user's
+            cache. Without a folder nothing is fetched where Debian's package is installed.
+
+    Returns:
+        The folder that holds them.
+
+    Raises:
+        ImportError, ConnectionError: as :func:`load`.
+        ValueError: a file is damaged or another one than published.
+    """
+    place = _fashion_place(folder)
+    if place == DEBIAN_FOLDER:
+        for part in ("train", "test"):
+            FASHION_MNIST.read(place, part)
+    else:
+        load(FASHION_MNIST, place, train=1, test=1)
+    return place
+
+
+def _fashion_place(folder: str | Path | None) -> Path:
+    """The folder given, or Debian's where it holds all files, or that of the user."""
+    if folder is not None:
+        return Path(folder).expanduser()
+    return DEBIAN_FOLDER if _holds(DEBIAN_FOLDER) else default_folder(FASHION_MNIST.title)
+
+
+def _holds(place: Path) -> bool:
+    return all((place / name).is_file() for name, _ in FASHION_MNIST.files)
 
 
 def cifar10(folder: str | Path | None = None, train: int | None = None, test: int | None = None) -> Split:

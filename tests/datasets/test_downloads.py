@@ -10,13 +10,15 @@ import struct
 import sys
 import tarfile
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from lplab import datasets
+from lplab.cli import main
 from lplab.datasets import downloads
-from lplab.datasets.downloads import CIFAR10, FASHION_MNIST, MNIST, load, read_idx
+from lplab.datasets.downloads import CIFAR10, DEBIAN_FOLDER, FASHION_MNIST, MNIST, load, read_idx
 
 RNG = np.random.default_rng(0)
 GREY = {
@@ -85,10 +87,22 @@ def server(tmp_path):
     served.server_close()
 
 
-@pytest.mark.parametrize("kind", [MNIST, FASHION_MNIST])
-def test_mnist_files_are_read_as_they_are(kind, tmp_path):
+@pytest.fixture
+def fashion(monkeypatch, tmp_path):
+    """Small files for Fashion-MNIST: ``debian`` and ``user`` are the two folders, both empty."""
     files = mnist_files()
-    split = load(fake(kind, files), written(files, tmp_path))
+    sums = {name: hashlib.sha256(gzip.decompress(content)).hexdigest() for name, content in files.items()}
+    monkeypatch.setattr(downloads, "FASHION_SHA256", sums)
+    monkeypatch.setattr(downloads, "FASHION_MNIST", fake(FASHION_MNIST, files))
+    monkeypatch.setattr(downloads, "DEBIAN_FOLDER", tmp_path / "debian")
+    monkeypatch.setenv("LPLAB_DATA", str(tmp_path / "data"))
+    (tmp_path / "data").mkdir()
+    return SimpleNamespace(files=files, debian=tmp_path / "debian", user=tmp_path / "data" / "Fashion-MNIST")
+
+
+def test_mnist_files_are_read_as_they_are(tmp_path):
+    files = mnist_files()
+    split = load(fake(MNIST, files), written(files, tmp_path))
     assert split.train_inputs.shape == (6, 1, 28, 28) and split.train_inputs.dtype == np.float32
     assert np.array_equal(split.train_inputs[:, 0], GREY["train"][0] / np.float32(255))
     assert np.array_equal(split.test_targets, GREY["t10k"][1]) and split.test_targets.dtype == np.int64
@@ -161,9 +175,99 @@ def test_no_idx_file_is_named(content, tmp_path):
         read_idx(tmp_path / "x.gz")
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [lambda raw: b"no gzip", lambda raw: raw[:-3], lambda raw: raw[:-9] + bytes(9)],
+    ids=["other", "cut", "sum"],
+)
+def test_a_damaged_file_is_one_line(damage, tmp_path):
+    whole = idx(GREY["train"][1])
+    (tmp_path / "x.gz").write_bytes(damage(whole))
+    with pytest.raises(ValueError, match=r"x\.gz is damaged or cut short .*get it again") as caught:
+        read_idx(tmp_path / "x.gz")
+    assert "\n" not in str(caught.value)
+
+
 def test_the_published_sums_are_md5_and_all_different():
     sums = [md5 for each in (MNIST, FASHION_MNIST, CIFAR10) for _, md5 in each.files]
     assert len(set(sums)) == 9 and all(len(md5) == 32 and int(md5, 16) for md5 in sums)
+
+
+# ---- Fashion-MNIST: Debian's package or the command, never a download by reading -------------------------------------
+
+
+def renamed(files):
+    """The same content in gzip files with other headers, as Debian's are."""
+    return {name: gzip.compress(gzip.decompress(content), 1, mtime=5) for name, content in files.items()}
+
+
+def test_debians_files_are_read_first_whatever_their_gzip_headers_are(fashion):
+    written(renamed(fashion.files), fashion.debian)
+    split = datasets.fashion_mnist(train=5)
+    assert split.train_inputs.shape == (5, 1, 28, 28) and split.train_inputs.dtype == np.float32
+    assert np.array_equal(split.train_inputs[:, 0], GREY["train"][0][:5] / np.float32(255))
+    assert np.array_equal(split.test_targets, GREY["t10k"][1]) and split.test_targets.dtype == np.int64
+    assert not fashion.user.exists()
+
+
+def test_without_debians_package_the_users_copy_is_read(fashion):
+    written({"train-labels-idx1-ubyte.gz": b""}, fashion.debian)  # a part of the package is none
+    written(fashion.files, fashion.user)
+    assert np.array_equal(datasets.fashion_mnist().test_inputs[:, 0], GREY["t10k"][0] / np.float32(255))
+
+
+@pytest.mark.parametrize("pooch", [True, False])
+def test_where_it_is_missing_nothing_is_fetched_and_one_line_says_both_ways(pooch, fashion, monkeypatch):
+    monkeypatch.setattr(downloads, "_fetch", lambda *_: pytest.fail("reading fetches"))
+    if not pooch:
+        monkeypatch.setitem(sys.modules, "pooch", None)
+        monkeypatch.delenv("LPLAB_DATA")
+    elif "pooch" not in sys.modules:
+        pytest.importorskip("pooch")
+    monkeypatch.setattr(downloads, "default_folder", downloads.default_folder if not pooch else lambda _: fashion.user)
+    with pytest.raises(FileNotFoundError) as caught:
+        datasets.fashion_mnist()
+    message = str(caught.value)
+    assert "dataset-fashion-mnist" in message and "lplab fetch fashion-mnist" in message and "\n" not in message
+    with pytest.raises(ValueError, match="train must be"):
+        datasets.fashion_mnist(train=0)
+
+
+@pytest.mark.parametrize("place", ["debian", "user", "given"])
+def test_another_content_is_refused_wherever_it_lies(place, fashion, tmp_path):
+    folder = {"debian": fashion.debian, "user": fashion.user, "given": tmp_path / "mine"}[place]
+    other = idx(GREY["t10k"][1] ^ 1)  # a right IDX file with other labels
+    written(fashion.files | {"t10k-labels-idx1-ubyte.gz": other}, folder)
+    with pytest.raises(
+        ValueError, match=r"t10k-labels-idx1-ubyte.gz is not the published file: the SHA-256 sum of its"
+    ):
+        datasets.fashion_mnist(folder if place == "given" else None)
+
+
+def test_the_command_fetches_once_and_nothing_where_the_package_is(fashion, server, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("pooch")
+    address, asked = server
+    written(fashion.files, tmp_path / "served")
+    monkeypatch.setattr(downloads, "FASHION_MNIST", fake(FASHION_MNIST, fashion.files, address))
+    for _ in range(2):
+        assert main(["fetch", "fashion-mnist"]) == 0
+        assert str(fashion.user) in capsys.readouterr().out
+    assert len(asked) == 4 and len(datasets.fashion_mnist().train_inputs) == 6
+    written(renamed(fashion.files), fashion.debian)
+    assert main(["fetch", "fashion-mnist"]) == 0 and len(asked) == 4
+    assert str(fashion.debian) in capsys.readouterr().out
+    (fashion.debian / "t10k-labels-idx1-ubyte.gz").write_bytes(b"")
+    with pytest.raises(SystemExit):
+        main(["fetch", "fashion-mnist"])
+    assert "t10k-labels-idx1-ubyte.gz is not the published file" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not DEBIAN_FOLDER.is_dir(), reason="Debian's package dataset-fashion-mnist is not installed")
+def test_debians_package_is_the_published_set():
+    split = datasets.fashion_mnist()
+    assert len(split.train_inputs) == 60_000 and len(split.test_inputs) == 10_000
+    assert np.bincount(split.train_targets).tolist() == [6000] * 10
+    assert np.bincount(split.test_targets).tolist() == [1000] * 10
 
 
 @pytest.mark.skipif("LPLAB_DATA" not in os.environ, reason="LPLAB_DATA holds no real files")
