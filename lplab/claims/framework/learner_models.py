@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
 
 from lplab import datasets
+from lplab.claims.framework import larger_models
 from lplab.models.initialization import build
 from lplab.models.residual import ResNet
 from lplab.models.transformer import CharacterTransformer
 from lplab.parallel.stackable_layers import GroupBatchNorm2d, RecurrentLayer
 from lplab.training import tasks
-from lplab.training.loop.batches import Batch, Batches, SequenceBatches
+from lplab.training.loop.batches import Batch, SequenceBatches
 from lplab.training.loop.tasks import Task
 
 WIDTHS = (16, 16, 32, 32)
@@ -86,48 +87,33 @@ def transformer() -> Task:
 # ---- those of the larger experiments ---------------------------------------------------------------------------------
 
 
-class _FashionResNet(ResNet):
-    """A ResNet of eight layers whose first convolution takes 2 × 2 pixels at a time; its norms are the learners' own."""
+class _StackableResNet(ResNet):
+    """A ResNet of eight layers whose first convolution halves height and width; its norms are each learner's own."""
 
     def __init__(self, examples: int) -> None:
-        super().__init__(8, 8, channels=1)
-        self.stem = nn.Conv2d(1, 8, 2, stride=2, bias=False)
-        norms = [(module, name, each.num_features) for module in self.modules()
-                 for name, each in module.named_children() if isinstance(each, nn.BatchNorm2d)]  # fmt: skip
-        for module, name, channels in norms:
-            setattr(module, name, GroupBatchNorm2d(channels, examples))
-
-
-@cache
-def _fashion() -> datasets.Split:
-    split = datasets.fashion_mnist()
-    train, test = (
-        images.reshape(-1, 1, 14, 2, 14, 2).mean((3, 5)) for images in (split.train_inputs, split.test_inputs)
-    )
-    return datasets.Split(train, split.train_targets, test, split.test_targets)
-
-
-def _once(data: Callable[[int], Batch]) -> Callable[[int], Batch]:
-    """The batches of a function of the step, the last one kept: each of many learners asks for it."""
-    return lru_cache(1)(data)
+        super().__init__(8, 8, channels=4)
+        self.stem = nn.Conv2d(4, 8, 3, stride=2, padding=1, bias=False)
+        norms = [(n, m) for n, m in self.named_modules() if isinstance(m, nn.BatchNorm2d)]
+        for name, norm in norms:
+            parent, _, own = name.rpartition(".")
+            setattr(self.get_submodule(parent), own, GroupBatchNorm2d(norm.num_features, examples))
 
 
 def fashion_resnet(examples: int) -> Task:
-    """A residual net of eight layers on Fashion-MNIST, averaged to 14 × 14, by SGD; batch norms for each learner alone.
+    """The residual net of eight layers and width 8 on Fashion-MNIST, by plain SGD, 7 × 7 inside; norms of each learner.
 
     Args:
         examples: of each learner in a step.
 
     >>> sum(p.numel() for p in fashion_resnet(32).model(0).parameters())
-    19770
+    20026
     """
+    task = larger_models.fashion_resnet8()
     return replace(
-        tasks.get("resnet"),
-        about="residual net of eight layers; Fashion-MNIST, 14 × 14",
-        model=lambda seed: build(_FashionResNet, seed, examples),
-        data=lambda batch, seed: _once(Batches(_fashion().train_inputs, _fashion().train_targets, batch, seed)),
-        test=lambda: (torch.from_numpy(_fashion().test_inputs), torch.from_numpy(_fashion().test_targets)),
-        batch=128,
+        task,
+        about="residual net of eight layers and width 8 with batch norm; Fashion-MNIST, 4 × 14 × 14",
+        model=lambda seed: build(_StackableResNet, seed, examples),
+        data=lambda batch, seed: _once(task.data(batch, seed)),
         options=(),
     )
 
@@ -145,18 +131,22 @@ class _StackableLstm(nn.Module):
         return self.head(self.layers(self.embedding(ids)))
 
 
-def novel_lstm() -> Task:
-    """An LSTM of two layers on the characters of a novel, 16 windows of 64 a batch, 32,768 characters to test with.
+def stackable_lstm() -> Task:
+    """The LSTM of two layers on the novel, of width 64, unrolled through 50 characters.
 
-    >>> sum(p.numel() for p in novel_lstm().model(0).parameters())
+    >>> sum(p.numel() for p in stackable_lstm().model(0).parameters())
     75723
     """
-    ids, vocabulary = datasets.character_ids()
-    cut = len(ids) * 9 // 10
+    task = larger_models.novel_lstm()
+    vocabulary = len(datasets.character_ids()[1])
     return replace(
-        tasks.get("lstm"),
-        model=lambda seed: build(_StackableLstm, seed, len(vocabulary)),
-        data=lambda batch, seed: _once(SequenceBatches(ids[:cut], batch=batch, seed=seed)),
-        test=lambda: SequenceBatches(ids[cut:], batch=512, seed=0)(0),
-        lr=2e-3,
+        task,
+        about="LSTM of two layers of width 64; predicts the next character of a novel",
+        model=lambda seed: build(_StackableLstm, seed, vocabulary),
+        data=lambda batch, seed: _once(task.data(batch, seed)),
     )
+
+
+def _once(data: Callable[[int], Batch]) -> Callable[[int], Batch]:
+    """The batches of a function of the step, the last one kept: each of many learners asks for it."""
+    return lru_cache(1)(data)
