@@ -9,6 +9,7 @@ from __future__ import annotations
 from lplab.claims.framework.claim import Claim
 from lplab.claims.papers.adacomp_2018 import ADACOMP_2018
 from lplab.claims.papers.adacomp_2018_language import ADACOMP_2018_LANGUAGE
+from lplab.claims.papers.adacomp_2018_language_large import ADACOMP_2018_LANGUAGE_LARGE
 from lplab.claims.papers.adacomp_2018_selection import ADACOMP_2018_SELECTION
 from lplab.claims.papers.awq_2024 import AWQ_2024
 from lplab.claims.papers.ddl_2017 import DDL_2017
@@ -46,6 +47,7 @@ from lplab.claims.papers.quarot_2024 import QUAROT_2024
 from lplab.claims.papers.rapid_2021 import RAPID_2021
 from lplab.claims.papers.sawb_2019 import SAWB_2019
 from lplab.claims.papers.scalecom_2020 import SCALECOM_2020
+from lplab.claims.papers.scalecom_2020_large import SCALECOM_2020_LARGE
 from lplab.claims.papers.scalecom_2020_rates import SCALECOM_2020_RATES
 from lplab.claims.papers.scalecom_2020_similarity import SCALECOM_2020_SIMILARITY
 from lplab.claims.papers.scalecom_2020_speedup import SCALECOM_2020_SPEEDUP
@@ -130,7 +132,10 @@ CLAIMS: tuple[Claim, ...] = (
     DOMAINS_CLAIM,
 )
 
-LARGER: tuple[Claim, ...] = ()
+LARGER: tuple[Claim, ...] = (
+    ADACOMP_2018_LANGUAGE_LARGE,
+    SCALECOM_2020_LARGE,
+)
 """The larger experiments of some of these claims, each with ``larger_than``; in any order."""
 
 
