@@ -219,6 +219,11 @@ def test_the_readme_is_short_and_counts_the_claims_right():
     assert counts.total() == sum(counts[word] for word in words)
 
 
+def test_the_readme_counts_the_larger_runs_by_computation():
+    said = claims.count_of_larger([claims.row(claims.get(name)) for name in claims.names()])
+    assert said in TEXT and bool(said) == ("a larger run, too" in TEXT), said
+
+
 def test_what_the_readme_says_of_three_claims_is_their_verdict():
     for name, shown in re.findall(r"\[(as published in|does not come out)[^\]]*\]\(docs/claims.md#(\w+)\)", TEXT):
         name, shown = shown, name == "as published in"

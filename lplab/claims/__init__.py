@@ -23,7 +23,15 @@ from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import LONG, QUICK, Claim
 from lplab.claims.framework.claim_verdict import ClaimVerdict, judge
 from lplab.claims.framework.claims_page import as_page
-from lplab.claims.framework.claims_table import as_markdown, as_text, provenance, row
+from lplab.claims.framework.claims_table import (
+    as_markdown,
+    as_text,
+    count_of_larger,
+    parity_sentence,
+    provenance,
+    row,
+    verdict_text,
+)
 from lplab.claims.framework.dask_cluster import dask_cluster
 from lplab.claims.framework.drawing import Drawing, DrawnRow
 from lplab.claims.framework.parity import NOTHING_TRIED, ParityRow
@@ -55,6 +63,7 @@ __all__ = [
     "branch_trainer",
     "branches",
     "checkpoint_steps",
+    "count_of_larger",
     "dask_cluster",
     "experiments",
     "get",
@@ -62,8 +71,10 @@ __all__ = [
     "larger",
     "measure",
     "names",
+    "parity_sentence",
     "provenance",
     "row",
     "run_claim",
     "stored",
+    "verdict_text",
 ]

@@ -30,7 +30,8 @@ def add_claims(commands: Any) -> None:
     where = run.add_mutually_exclusive_group()
     where.add_argument("--jobs", type=int, default=1, help="processes (default: 1; -1 for all cores)")
     where.add_argument("--dask", metavar="ADDRESS", help="measure on the workers of the Dask scheduler at this address")
-    run.add_argument("--long", action="store_true", help="the claims of the long budget, which take hours")
+    text = "the experiments of the long budget, which take hours: of a claim that is named, its larger experiment"
+    run.add_argument("--long", action="store_true", help=text)
     run.add_argument("--fresh", action="store_true", help="measure again what is stored")
     text = (
         "with all instructions of this processor: in two thirds of the time, but another processor gives other numbers "
@@ -52,7 +53,7 @@ def add_claims(commands: Any) -> None:
     )
     for parser in (run, table):
         default = "all of the quick budget, or of the long one" if parser is run else "all"
-        parser.add_argument("id", nargs="*", help=f"claims of the list (default: {default})")
+        parser.add_argument("id", nargs="*", help=f"claims of the list, or larger experiments (default: {default})")
     for parser in (listed, run, table):
         parser.add_argument("--folder", type=Path, help="of the results (default: data/claims of this checkout)")
     for parser_or_group in (listed, run, forms):
@@ -105,6 +106,8 @@ def run_list(args: argparse.Namespace) -> int:
         print(f"{record['claim']:<{width}}  {record['budget']:<5}  {record['verdict']:<{words}}  {record['title']}")
         if record["badge"]:
             print(f"{'':<{width}}  {record['badge']}")
+        if more := record["larger"]:
+            print(f"{'':<{width}}  at a larger size: {claims.verdict_text(more)}")
     return 0
 
 
@@ -130,23 +133,40 @@ def run_run(args: argparse.Namespace) -> int:
         again = command.replace("--dask", f"--dask {args.dask}")
         print(f"\nstopped; what is finished is kept, and the same command goes on: {again}", file=sys.stderr)
         return INTERRUPTED
-    records = rows(wanted, args.folder)
+    records = rows(claims_of(wanted), args.folder)
     print(json.dumps(records, indent=1, ensure_ascii=False) if args.json else text_of(records))
     return 0
 
 
 def claims_to_run(ids: list[str], long: bool) -> "list[Claim]":
-    """The claims with these ids; where there are none, all of a budget. A long one is measured only with ``--long``."""
+    """The experiments to measure: those that are named, or all of a budget.
+
+    With ``--long`` the id of a claim stands for its experiments of the long budget: the larger one, and the small one
+    if that is long, too. A claim that has none is measured as without ``--long``. An experiment of the long budget is
+    never measured without ``--long``.
+    """
     from lplab import claims
 
-    wanted = selected_claims(ids)
     if not ids:
-        return [claim for claim in wanted if claim.budget == (claims.LONG if long else claims.QUICK)]
+        every = map(claims.get, claims.experiments())
+        return [claim for claim in every if claim.budget == (claims.LONG if long else claims.QUICK)]
+    wanted = selected_claims(ids)
+    if long:
+        each = ([claim, claims.larger(claim)] for claim in wanted)
+        of_claims = [[one for one in both if one and one.budget == claims.LONG] or both[:1] for both in each]
+        return [one for both in of_claims for one in both if one]
     for claim in wanted:
-        if claim.budget == claims.LONG and not long:
+        if claim.budget == claims.LONG:
             minutes = claim.budget_seconds / 60
             raise BadInputError(f"{claim.id} is of the long budget, up to {minutes:.0f} minutes of a core; add --long")
     return wanted
+
+
+def claims_of(experiments: "list[Claim]") -> "list[Claim]":
+    """The claims that these experiments are of, each once."""
+    from lplab import claims
+
+    return [claims.get(name) for name in dict.fromkeys(each.larger_than or each.id for each in experiments)]
 
 
 def arguments_of(args: argparse.Namespace) -> list[str]:
@@ -215,7 +235,7 @@ def table_of(args: argparse.Namespace) -> str:
     """The table in the form that the arguments ask for."""
     from lplab import claims
 
-    wanted, folder = selected_claims(args.id), check_folder(args.folder)
+    wanted, folder = claims_of(selected_claims(args.id)), check_folder(args.folder)
     if args.html:
         from lplab import figures
 

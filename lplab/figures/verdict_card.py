@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,8 @@ from lplab.figures.verdict_rows import figure_html, legend_html
 
 if TYPE_CHECKING:
     from lplab.claims import CheckResult, Claim, ClaimVerdict, Stored
+
+    Experiment = tuple[Claim, Stored]
 
 WORDS = 80  # of a card as plain text, at most
 CONFIRMED = ("✓ so it is", "✗ not so")
@@ -43,6 +45,9 @@ STYLE = f"""
 .lplab-card .lplab-title {{ font-size: 16px; font-weight: 600; margin: 0 0 8px; }}
 .lplab-card .lplab-word {{ border: 1px solid {FAINT}; border-radius: 6px; padding: 3px 10px; margin: 0 0 10px; }}
 .lplab-card .lplab-word b {{ margin-right: 4px; }}
+.lplab-card .lplab-larger {{ border-left: 6px solid var(--lplab-verdict); border-radius: 6px; padding: 0 0 0 10px;
+  margin: 0 0 6px; font-size: inherit; }}
+.lplab-card .lplab-larger > summary {{ font-size: 13px; }}
 .lplab-card .lplab-both {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 270px), 1fr));
   gap: 4px 24px; margin: 0 0 10px; }}
 .lplab-card .lplab-both div div {{ margin: 0 0 2px; }}
@@ -77,17 +82,24 @@ class VerdictCards:
     Attributes:
         claims: in their order.
         numbers: what is stored of each.
+        larger: by the id of a claim its larger experiment and what is stored of it, where it can be judged.
     """
 
     claims: tuple[Claim, ...]
     numbers: tuple[Stored, ...]
+    larger: Mapping[str, Experiment] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """Title, theirs, ours and the verdict of each claim, in at most 80 words a claim."""
-        return "\n\n".join(map(_text, self.claims, self.numbers))
+        """Title, theirs, ours and the verdict of each claim, in at most 80 words a claim.
+
+        A larger experiment has a line of its own behind them, with its verdict.
+        """
+        each = zip(self.claims, self.numbers, strict=True)
+        return "\n\n".join(_text(claim, numbers, self.larger.get(claim.id)) for claim, numbers in each)
 
     def _repr_html_(self) -> str:
-        cards = "".join(map(card_html, self.claims, self.numbers))
+        each = zip(self.claims, self.numbers, strict=True)
+        cards = "".join(card_html(claim, numbers, self.larger.get(claim.id)) for claim, numbers in each)
         return f'<div class="lplab-cards"><style>{STYLE}</style>{cards}</div>'
 
 
@@ -95,10 +107,12 @@ def verdict_card(*claim_ids: str, folder: str | Path | None = None) -> VerdictCa
     """The verdicts on some claims as cards: the paper's sentence, theirs, ours, the verdict, a small figure.
 
     Criteria, explanations, limits and where the numbers come from are folded below. All is computed from the stored
-    numbers when it is called.
+    numbers when it is called. Where a claim has a larger experiment that was run, the card says both verdicts, and
+    the larger experiment's numbers are folded below the small one's.
 
     Args:
-        claim_ids: ids of claims, at least one (:func:`lplab.claims.names`).
+        claim_ids: ids of claims, at least one (:func:`lplab.claims.names`); that of a larger experiment stands for its
+            claim.
         folder: of the stored numbers; by default ``data/claims``.
 
     Raises:
@@ -114,8 +128,12 @@ def verdict_card(*claim_ids: str, folder: str | Path | None = None) -> VerdictCa
 
     if not claim_ids:
         raise ValueError(f"verdict_card needs the id of a claim; there are {', '.join(claims.names())}")
-    chosen = tuple(claims.get(name) for name in claim_ids)
-    return VerdictCards(chosen, tuple(claims.stored(claim, folder) for claim in chosen))
+    named = [claims.get(name) for name in claim_ids]
+    chosen = tuple(claims.get(claim.larger_than or claim.id) for claim in named)
+    pairs = ((claim.id, claims.larger(claim)) for claim in chosen)
+    larger = {name: (more, claims.stored(more, folder)) for name, more in pairs if more}
+    judged = {name: both for name, both in larger.items() if claims.judge(*both).findings}
+    return VerdictCards(chosen, tuple(claims.stored(claim, folder) for claim in chosen), judged)
 
 
 def _ours(claim: Claim, numbers: Stored, verdict: ClaimVerdict) -> str:
@@ -124,16 +142,25 @@ def _ours(claim: Claim, numbers: Stored, verdict: ClaimVerdict) -> str:
     return claim.untestable or f"not yet: {verdict.missing} of {len(claim.keys())} measurements are missing"
 
 
-def _text(claim: Claim, numbers: Stored) -> str:
+def _text(claim: Claim, numbers: Stored, larger: Experiment | None) -> str:
     from lplab.claims import judge
 
     verdict = judge(claim, numbers)
-    said = f"Verdict: {verdict.in_words}" + f": {verdict.badge}" * bool(verdict.badge)
+    said = f"Verdict: {_small_word(verdict, larger)}" + f": {verdict.badge}" * bool(verdict.badge)
     room = (WORDS - len(f"{claim.title} They: We: {said}".split())) // 2
     lines = [claim.title]
     for who, text in (("They", without_notes(claim.published)), ("We", _ours(claim, numbers, verdict))):
         lines.append(f"{who}: {shortened(text, room)}")
-    return "\n".join([*lines, said])
+    lines.append(said)
+    if larger:
+        more = judge(*larger)
+        lines.append(f"Larger: {more.word}" + f": {more.badge}" * bool(more.badge))
+    return "\n".join(lines)
+
+
+def _small_word(verdict: ClaimVerdict, larger: Experiment | None) -> str:
+    """The verdict of the small experiment in words; beside a larger one it says which it is."""
+    return f"small: {verdict.word}" if larger else verdict.in_words
 
 
 def shortened(text: str, words: int) -> str:
@@ -146,23 +173,55 @@ def shortened(text: str, words: int) -> str:
     return text if len(parts) <= words else " ".join([*parts[: words - 1], "…"])
 
 
-def card_html(claim: Claim, numbers: Stored) -> str:
-    """The card of one claim, without the style that all cards share."""
+def card_html(claim: Claim, numbers: Stored, larger: Experiment | None = None) -> str:
+    """The card of one claim, without the style that all cards share; below it folded its larger experiment, if any."""
     from lplab.claims import judge
 
     verdict = judge(claim, numbers)
-    sign, colour = SIGNS[verdict.in_words]
-    word = verdict.in_words + ":" * bool(verdict.badge)
     theirs, where = parts_of(without_notes(claim.published)), without_notes(claim.where)
     return (
-        f'<section class="lplab-card" style="--lplab-verdict:{colour}" aria-label="{escape(claim.title)}">'
+        f'<section class="lplab-card" style="--lplab-verdict:{SIGNS[verdict.in_words][1]}" '
+        f'aria-label="{escape(claim.title)}">'
         f'<div class="lplab-title" role="heading" aria-level="4">{escape(claim.title)}</div>'
-        f'<div class="lplab-word"><b><span aria-hidden="true">{sign}</span> {escape(word)}</b> '
-        f"{escape(verdict.badge)}</div>"
+        f'<div class="lplab-word">{_word_html(_small_word(verdict, larger), verdict)}{_larger_word_html(larger)}</div>'
         f"<blockquote>{escape(claim.statement)}<cite>{escape(claim.paper)}; {escape(where)}</cite></blockquote>"
         f'<div class="lplab-both">{_side_html("They report", claim.theirs_on, theirs)}'
         f"{_side_html(_we(claim), claim.ours_on, _in_front(claim, numbers, verdict))}</div>"
-        f"{_figures_html(claim, numbers) if verdict.findings else ''}{_folded_html(claim, numbers, verdict)}</section>"
+        f"{_figures_html(claim, numbers) if verdict.findings else ''}{_larger_html(larger)}"
+        f"{_folded_html(claim, numbers, verdict)}</section>"
+    )
+
+
+def _word_html(word: str, verdict: ClaimVerdict) -> str:
+    sign = SIGNS[verdict.in_words][0]
+    return (
+        f'<b><span aria-hidden="true">{sign}</span> {escape(word + ":" * bool(verdict.badge))}</b> '
+        f"{escape(verdict.badge)}"
+    )
+
+
+def _larger_word_html(larger: Experiment | None) -> str:
+    from lplab.claims import judge
+
+    if not larger:
+        return ""
+    verdict = judge(*larger)
+    return f"<div>{_word_html(f'larger: {verdict.word}', verdict)}</div>"
+
+
+def _larger_html(larger: Experiment | None) -> str:
+    """The larger experiment behind a line that unfolds it: our numbers, its figures, and how it was decided."""
+    from lplab.claims import judge
+
+    if not larger:
+        return ""
+    claim, numbers = larger
+    verdict = judge(claim, numbers)
+    return (
+        f'<details class="lplab-larger" style="--lplab-verdict:{SIGNS[verdict.in_words][1]}">'
+        f"<summary>At a larger size: {escape(claim.ours_on)}</summary>"
+        f'<div class="lplab-both">{_side_html(_we(claim), "", _in_front(claim, numbers, verdict))}</div>'
+        f"{_figures_html(claim, numbers)}{_folded_html(claim, numbers, verdict)}</details>"
     )
 
 
@@ -220,9 +279,12 @@ def _figures_html(claim: Claim, numbers: Stored, *, whole: bool = False) -> str:
 
 
 def _folded_html(claim: Claim, numbers: Stored, verdict: ClaimVerdict) -> str:
+    from lplab.claims import parity_sentence
+
     source = numbers.provenance_of(claim)
+    theirs = () if claim.larger_than else (*parts_of(claim.published), claim.where)  # the claim's own fold has them
     parts = [
-        ("They report, and how we know it:", _list_html((*parts_of(claim.published), claim.where))),
+        ("They report, and how we know it:", _list_html(theirs)),
         (f"{_we(claim)}, all of it:", _list_html(parts_of(_ours(claim, numbers, verdict)))),
         ("All rows:", _figures_html(claim, numbers, whole=True) if verdict.findings else ""),
         ("Here:", f"<p>{escape(claim.experiment)}</p>"),
@@ -230,6 +292,9 @@ def _folded_html(claim: Claim, numbers: Stored, verdict: ClaimVerdict) -> str:
         ("The unit alone:", _checks_html([verdict.unit] if verdict.unit else [], ("✓ holds", "✗ does not hold"))),
         ("What the paper itself foresees:", _checks_html([verdict.foreseen] if verdict.foreseen else [], CONFIRMED)),
         ("What explains it:", _checks_html(verdict.explanations, CONFIRMED)),
+        ("What matters, the paper's beside ours:", _list_html([parity_sentence(row.texts()) for row in claim.parity])),
+        ("Why there is no larger run:", f"<p>{escape(claim.no_larger_run)}</p>" if claim.no_larger_run else ""),
+        ("Before the stored run:", _list_html(claim.tried)),
         ("Limits:", f"<p>{escape(claim.limits)}</p>" if claim.limits else ""),
         ("Where the numbers come from:", f"<p>{escape(source)}. Again: <code>{claim.command}</code></p>"),
     ]
@@ -238,7 +303,7 @@ def _folded_html(claim: Claim, numbers: Stored, verdict: ClaimVerdict) -> str:
 
 
 def _list_html(lines: Sequence[str]) -> str:
-    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
+    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>" if lines else ""
 
 
 def _checks_html(findings: Sequence[CheckResult], words: tuple[str, str]) -> str:
@@ -272,24 +337,37 @@ def verdict_page(*claim_ids: str, folder: str | Path | None = None) -> str:
     >>> verdict_page("ddl_2017").count("<section")
     1
     """
-    from lplab.claims import judge, names
+    from lplab.claims import count_of_larger, judge, names
 
     cards = verdict_card(*(claim_ids or names()), folder=folder)
     verdicts = [judge(claim, numbers) for claim, numbers in zip(cards.claims, cards.numbers, strict=True)]
+    larger = {name: judge(*both) for name, both in cards.larger.items()}
     words = [verdict.in_words for verdict in verdicts]
     count = ", ".join(f"{number} {SIGNS[word][0]} {word}" for word, number in Counter(words).most_common())
+    more = count_of_larger([{"larger": {"verdict": verdict.word}} for verdict in larger.values()])
     links = "".join(
-        f'<li><a href="#{claim.id}">{escape(claim.title)}</a>: {SIGNS[each.in_words][0]} {each.in_words}'
-        f"{f': {escape(each.badge)}' * bool(each.badge)}</li>"
+        f'<li><a href="#{claim.id}">{escape(claim.title)}</a>: {_link_words(each, larger.get(claim.id))}</li>'
         for claim, each in zip(cards.claims, verdicts, strict=True)
     )
     each = zip(cards.claims, cards.numbers, strict=True)
-    body = "".join(f'<div id="{claim.id}">{card_html(claim, numbers)}</div>' for claim, numbers in each)
+    body = "".join(
+        f'<div id="{claim.id}">{card_html(claim, numbers, cards.larger.get(claim.id))}</div>' for claim, numbers in each
+    )
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Published claims, measured</title>'
         f"<style>{PAGE_STYLE}{STYLE}</style></head>\n<body><h1>Published claims, and what they do here</h1>"
         "<p>Each card is a statement of a paper and a small experiment that anybody can run again. The verdicts are "
-        f"computed from the stored numbers. Of {len(words)} claims: {count}.</p>\n"
+        f"computed from the stored numbers. Of {len(words)} claims: {count}.{f' {more}' * bool(more)}</p>\n"
         f'<nav aria-label="Claims"><ol>{links}</ol></nav>\n<main class="lplab-cards">{body}</main></body></html>\n'
+    )
+
+
+def _link_words(verdict: ClaimVerdict, larger: ClaimVerdict | None) -> str:
+    """What stands behind a link to a card: the verdict and the badge; with a larger experiment, both of them."""
+    each = [(verdict.in_words, verdict)]
+    if larger:
+        each = [(f"small: {verdict.word}", verdict), (f"larger: {larger.word}", larger)]
+    return "; ".join(
+        f"{SIGNS[one.in_words][0]} {word}{f': {escape(one.badge)}' * bool(one.badge)}" for word, one in each
     )

@@ -25,6 +25,7 @@ import torch
 
 from lplab.checks import check_int
 from lplab.hardware.memory_bandwidth import LENGTH, measure_memory
+from lplab.hardware.processor import processor
 
 SIZES = {"cpu": (1024, 2048, 4096), "cuda": (4096, 8192, 16384)}
 MIN_SECONDS = 0.2  # of a repetition, which multiplies several times
@@ -202,7 +203,7 @@ def _seconds(multiply: Multiply, count: int, device: str) -> float:
 
 
 def _about(device: str) -> dict[str, Any]:
-    name, flags = _processor()
+    name, flags = processor()
     return {
         "device": device,
         "processor": torch.cuda.get_device_name() if device == "cuda" else name,
@@ -213,17 +214,6 @@ def _about(device: str) -> dict[str, Any]:
         "date": datetime.now(UTC).date().isoformat(),
         "load_before": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
     }
-
-
-def _processor() -> tuple[str, set[str]]:
-    """The processor's name and its instruction sets."""
-    try:
-        lines = [line.split(":", 1) for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines() if ":" in line]
-    except OSError:  # not Linux
-        return platform.processor() or platform.machine(), set()
-    about = {key.strip(): value.strip() for key, value in lines}
-    flags = about.get("flags", about.get("Features", ""))
-    return about.get("model name") or platform.processor() or platform.machine(), set(flags.split())
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -9,7 +9,7 @@ from lplab import claims
 from lplab.claims import Check, CheckResult, ClaimBuilder
 from lplab.claims.framework.store import Stored
 
-NAMES = claims.names()
+NAMES = claims.experiments()
 NEVER = ("not for a network", "needs none", "left out", "no training")  # beside these words nothing simply holds
 MOST_WORDS = 32
 
@@ -18,7 +18,10 @@ def judged(name):
     """A claim, its results and its verdict."""
     claim = claims.get(name)
     numbers = claims.stored(claim)
-    return claim, numbers.results(claim), claims.judge(claim, numbers)
+    verdict = claims.judge(claim, numbers)
+    if claim.budget == claims.LONG and verdict.word == "not measured":
+        pytest.skip(f"the long budget was not run here: {numbers.provenance_of(claim)}")
+    return claim, numbers.results(claim), verdict
 
 
 def checks_of(claim):
@@ -74,7 +77,7 @@ def with_failing(claim, criterion):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_claim_with_a_criterion_that_fails_says_so(name):
-    original = claims.get(name)
+    original, _, _ = judged(name)
     numbers = claims.stored(original)
     for criterion in original.criteria:
         claim, failing = with_failing(original, criterion)

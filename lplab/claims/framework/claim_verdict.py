@@ -73,15 +73,19 @@ class ClaimVerdict:
 def judge(claim: Claim, numbers: Stored) -> ClaimVerdict:
     """Judge a claim by its stored numbers: "shown" only if every criterion holds, and no limit that its badge names.
 
+    A claim of the long budget that was stopped is judged on its first seeds, if three or more of them are whole
+    (:meth:`~lplab.claims.Stored.seeds`); the others need all of their measurements.
+
     Where a statement does not show, two further checks are judged, if the claim has them. One is of the arithmetic unit
     alone: some numbers are true of a unit and repeated as ones of trainings. The other is of the paper's own reason why
     a small experiment would not show it.
     """
     if claim.untestable:
         return ClaimVerdict(UNTESTABLE)
-    missing = len(numbers.missing(claim))
-    if missing:
-        return ClaimVerdict(INCOMPLETE, missing=missing)
+    counted = numbers.seeds(claim)
+    missing = numbers.missing(claim)
+    if any(seed in counted for _, seed in missing):
+        return ClaimVerdict(INCOMPLETE, missing=len(missing))
     results = numbers.results(claim)
     further = [check for check in (claim.unit, claim.foreseen) if check]
     found = {check: check.result(results) for check in (*claim.criteria, *claim.explanations, *further)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import Any
 
 from lplab.claims.framework.claim import Claim
 from lplab.claims.framework.claim_verdict import INCOMPLETE, judge
+from lplab.claims.framework.parity import NO_NUMBER
 from lplab.claims.framework.results import CheckResult
 from lplab.claims.framework.store import stored
 
+AT_A_LARGER_SIZE = "↳ at a larger size"
 MARKS = {  # before a check in the terminal: where it holds, and where it does not
     "findings": ("holds", "does not"),
     "unit": ("the unit", "nor unit"),
@@ -22,10 +25,17 @@ MARKS = {  # before a check in the terminal: where it holds, and where it does n
 
 
 def row(claim: Claim, folder: str | Path | None = None) -> dict[str, Any]:
-    """One claim as a flat record that JSON knows: statement, numbers, verdict, findings, provenance."""
+    """One claim as a record that JSON knows: statement, numbers, verdict, findings, provenance.
+
+    ``larger`` is the record of its larger experiment, or None. ``parity`` are the rows of numbers that decide whether
+    an experiment can show the claim; they stand in the record of the larger experiment where there is one.
+    """
+    from lplab.claims.claim_catalogue import larger  # it imports the papers, and they what is beside this module
+
     numbers = stored(claim, folder)
     verdict = judge(claim, numbers)
     judged = bool(verdict.findings)
+    more = larger(claim)
     return {
         "claim": claim.id,
         "title": claim.title,
@@ -37,7 +47,8 @@ def row(claim: Claim, folder: str | Path | None = None) -> dict[str, Any]:
         "ours": claim.measured(numbers.results(claim))
         if judged
         else claim.untestable or f"{verdict.missing} to measure",
-        "seeds": len(claim.seeds),
+        "seeds": len(numbers.seeds(claim)),
+        "seeds_planned": len(claim.seeds),
         "verdict": verdict.word,
         "badge": verdict.badge,
         "theirs_on": claim.theirs_on,
@@ -50,6 +61,11 @@ def row(claim: Claim, folder: str | Path | None = None) -> dict[str, Any]:
         "modelled": claim.modelled,
         "budget": claim.budget,
         "measured": numbers.provenance_of(claim),
+        "command": claim.command,
+        "parity": [each.texts() | {"is_near": each.is_near, "factor": each.factor} for each in claim.parity],
+        "no_larger_run": claim.no_larger_run,
+        "tried": [*claim.tried],
+        "larger": row(more, folder) if more else None,
     }
 
 
@@ -65,21 +81,62 @@ def provenance(*claims: Claim, width: int = 76) -> str:
 
 
 def as_text(rows: Sequence[dict[str, Any]], width: int = 100) -> str:
-    """The rows for a terminal: a paragraph a claim, with a sign before each finding."""
+    """The rows for a terminal: a paragraph a claim, with a sign before each finding; then its larger experiment."""
     return "\n\n".join("\n".join(_paragraph(record, width)) for record in rows)
 
 
 def _paragraph(record: dict[str, Any], width: int) -> list[str]:
-    lines = [f"{record['claim']}: {record['verdict'].upper()}", f"  {record['paper']} ({record['where']})"]
-    for heading, where in (("found", ""), ("states", ""), ("theirs", record["theirs_on"]), ("ours", record["ours_on"])):
+    head = [f"{record['claim']}: {record['verdict'].upper()}", f"  {record['paper']} ({record['where']})"]
+    lines = head + _experiment(record, width, ("found", "states", "theirs", "ours"))
+    if more := record["larger"]:
+        lines += [f"  at a larger size ({more['claim']}): {more['verdict'].upper()}"]
+        lines += _experiment(more, width, ("found", "ours"))
+    return lines
+
+
+def _experiment(record: dict[str, Any], width: int, parts: Sequence[str]) -> list[str]:
+    lines = []
+    for heading in parts:
+        where = record.get(f"{heading}_on", "")
         text = record["badge" if heading == "found" else heading]
         lines += labelled_lines(heading, f"({where}) {text}" if where else text, width)
     for kind, words in MARKS.items():
         for finding in (CheckResult(**finding) for finding in record[kind]):
             lines += labelled_lines(finding.in_words(*words), finding.text, width)
+    for each in record["parity"]:
+        lines += labelled_lines("parity", parity_sentence(each), width)
+    lines += labelled_lines("no larger", record["no_larger_run"], width)
+    for text in record["tried"]:
+        lines += labelled_lines("tried", text, width)
     if record["verdict"] != INCOMPLETE:
         lines += labelled_lines("limits", record["limits"], width)
     return lines + labelled_lines("numbers", record["measured"], width)
+
+
+def parity_sentence(texts: dict[str, Any]) -> str:
+    """A row of parity in a sentence.
+
+    >>> from lplab.claims import ParityRow
+    >>> parity_sentence(ParityRow("examples a learner", 32, "table 2, read", small=1, large=16).texts())
+    'examples a learner: the paper 32 (table 2, read), small 1, larger 16: within a factor of 3'
+    """
+    ours = f"small {texts['small']}" + f", larger {texts['large']}" * (texts["large"] != NO_NUMBER)
+    return f"{texts['name']}: the paper {texts['paper']}, {ours}: {texts['found']}"
+
+
+def count_of_larger(rows: Sequence[dict[str, Any]]) -> str:
+    """How many of the claims have a larger experiment that was run, and what it found; nothing where none has.
+
+    >>> rows = [{"larger": {"verdict": word}} for word in ("shown", "not measured", "shown in part", "shown")]
+    >>> count_of_larger([*rows, {"larger": None}])
+    '3 of these claims have a larger run, too: 2 shown, 1 shown in part.'
+    """
+    verdicts = Counter(each["larger"]["verdict"] for each in rows if each["larger"])
+    verdicts.pop(INCOMPLETE, None)
+    if not verdicts:
+        return ""
+    have = f"{verdicts.total()} of these claims {'have' if verdicts.total() > 1 else 'has'} a larger run, too"
+    return f"{have}: {', '.join(f'{number} {word}' for word, number in verdicts.most_common())}."
 
 
 def labelled_lines(label: str, text: str, width: int, *, indent: int = 2, column: int = 12) -> list[str]:
@@ -101,16 +158,34 @@ def as_markdown(rows: Sequence[dict[str, Any]]) -> str:
     |---|---|---|---|---|
     | A | B 2015 | 1 % | 2 % | shown |
     """
-    said = [record | {"verdict": verdict_text(record)} for record in rows]
-    return markdown_table(said, {"title": "claim"} | {c: c for c in ("paper", "theirs", "ours", "verdict")})
+    columns = {"title": "claim"} | {c: c for c in ("paper", "theirs", "ours", "verdict")}
+    return markdown_table(with_larger(rows), columns)
+
+
+def with_larger(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with their verdicts in words, and below a claim that has a larger experiment a row for it.
+
+    >>> large = {"claim": "a_large", "ours": "3 %", "verdict": "not measured", "badge": "", "command": "run a --long"}
+    >>> rows = [{"title": "A", "ours": "2 %", "verdict": "shown", "badge": "it falls", "larger": large}]
+    >>> [(each["title"], each["verdict"]) for each in with_larger(rows)]
+    [('A', 'shown: it falls'), ('↳ at a larger size', 'not measured yet: `run a --long`')]
+    """
+    said = []
+    for record in rows:
+        said.append(record | {"verdict": verdict_text(record)})
+        if more := record.get("larger"):
+            said.append(more | {"title": AT_A_LARGER_SIZE, "verdict": verdict_text(more), "paper": "", "theirs": ""})
+    return said
 
 
 def verdict_text(record: dict[str, Any]) -> str:
-    """The verdict of a row, and what was found in a few words.
+    """The verdict of a row, and what was found in a few words; of one that was not measured the command.
 
     >>> verdict_text({"verdict": "shown in part", "badge": "less error · no training was run"})
     'shown in part: less error · no training was run'
     """
+    if record["verdict"] == INCOMPLETE:
+        return f"{record['verdict']} yet: `{record['command']}`"
     return record["verdict"] + f": {record['badge']}" * bool(record["badge"])
 
 

@@ -17,6 +17,8 @@ KNOWN = re.compile(r"\b(read|second-hand|recalled)\b")
 NOTHING_TRIED = "Nothing was tried before."
 """What ``tried`` of a larger experiment has where the stored run was the first one."""
 
+NO_NUMBER = "–"
+
 Value = float | tuple[float, float]  # a number, or the lowest and the highest
 
 
@@ -103,7 +105,7 @@ class ParityRow:
         >>> [*row.texts().values()]
         ['learners', '4–64 (table 2, read)', '4–64', '4–16', '4 times away: Two cores.']
         """
-        paper = f"– ({self.source})" if self.paper is None else f"{_text(self.paper)} ({self.source})"
+        paper = f"{NO_NUMBER} ({self.source})" if self.paper is None else f"{_text(self.paper)} ({self.source})"
         found = self.apart + f": {self.why}" * bool(self.why)
         return {
             "name": self.name, "paper": paper, "small": _text(self.small), "large": _text(self.large), "found": found,
@@ -125,6 +127,6 @@ def _two_digits(value: float) -> float:
 
 def _text(value: Value | None) -> str:
     if value is None:
-        return "–"
+        return NO_NUMBER
     low, high = (f"{x:,.0f}" if x >= 1000 else number(x, digits=3, plain=True) for x in _ends(value))
     return low if low == high else f"{low}–{high}"

@@ -1,7 +1,8 @@
 """Measuring a claim: missing measurements run in parallel, and finished ones are saved.
 
-A claim of the long budget is saved after each of its measurements, so that whoever stops it loses none that is finished
-(:func:`lplab.claims.dask_cluster` has the computers of a cluster measure).
+A claim of the long budget is measured seed by seed and saved after each of its measurements, so that whoever stops it
+loses none that is finished, and has whole seeds (:func:`lplab.claims.dask_cluster` has the computers of a cluster
+measure).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from lplab.claims.framework.claim import LONG, Claim
 from lplab.claims.framework.portable import portable_arithmetic
 from lplab.claims.framework.results import Numbers, Point, key
-from lplab.claims.framework.store import Session, Stored, save, stored
+from lplab.claims.framework.store import Session, Stored, processor_name, save, stored
 
 SAVE_INTERVAL = 5.0  # seconds between two writes of what is finished of a quick claim
 
@@ -67,38 +68,44 @@ def run_claim(
     missing = known.missing(claim)
     if not missing:
         return known
+    if claim.budget == LONG:
+        missing.sort(key=lambda each: claim.seeds.index(each[1]))  # all points of a seed, then the next seed
     jobs = 1 if claim.timed else jobs
     start = last = time.monotonic()
     new: dict[str, Numbers] = {}
-    busy = 0.0
+    busy, processors = 0.0, set[str]()
     try:
-        for name, numbers, cpu in _measured(claim, missing, jobs):
+        for name, numbers, cpu, processor in _measured(claim, missing, jobs):
             new[name] = numbers
             busy += cpu
+            processors.add(processor)
             if watch:
                 watch(len(new), len(missing))
             if claim.budget == LONG or time.monotonic() - last > SAVE_INTERVAL:
-                _keep(claim, known, new, folder, command, (time.monotonic() - start, busy), jobs)
+                _keep(claim, known, new, folder, command, (time.monotonic() - start, busy), jobs, processors)
                 last = time.monotonic()
     finally:
-        result = _keep(claim, known, new, folder, command, (time.monotonic() - start, busy), jobs)
+        result = _keep(claim, known, new, folder, command, (time.monotonic() - start, busy), jobs, processors)
     return result
 
 
-def _measured(claim: Claim, missing: Sequence[tuple[Point, int]], jobs: int) -> Iterable[tuple[str, Numbers, float]]:
+Measured = tuple[str, Numbers, float, str]  # key, numbers, core seconds, processor
+
+
+def _measured(claim: Claim, missing: Sequence[tuple[Point, int]], jobs: int) -> Iterable[Measured]:
     from joblib import Parallel, delayed
 
     if claim.timed:
         return (_one(claim, point, seed) for point, seed in missing)
     work = (delayed(_one)(claim, point, seed) for point, seed in missing)
-    results: Iterable[tuple[str, Numbers, float]]
+    results: Iterable[Measured]
     results = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)(work)
     return results
 
 
-def _one(claim: Claim, point: Point, seed: int) -> tuple[str, Numbers, float]:
+def _one(claim: Claim, point: Point, seed: int) -> Measured:
     start = time.process_time()
-    return key(point, seed), measure(claim, point, seed), time.process_time() - start
+    return key(point, seed), measure(claim, point, seed), time.process_time() - start, processor_name()
 
 
 def _keep(
@@ -109,12 +116,14 @@ def _keep(
     command: str,
     seconds: tuple[float, float],
     jobs: int,
+    processors: set[str],
 ) -> Stored:
     """Write old and new numbers together, if there are new ones; ``seconds`` are wall time and core time."""
     if not new:
         return known
     asked = command or f"run_claim({claim.id!r})"
-    session = Session.now(asked, len(new), seconds[0], jobs, seconds[1], claim.budget)
+    ran_on = " and ".join(sorted(processors))
+    session = Session.now(asked, len(new), seconds[0], jobs, seconds[1], claim.budget, ran_on)
     now = replace(known, numbers={**known.numbers, **new}, sessions=(*known.sessions, session))
     save(claim, now, folder)
     return now

@@ -6,19 +6,23 @@ import json
 import math
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from lplab.claims.framework.claim import QUICK, Claim
+from lplab.claims.framework.claim import LONG, QUICK, Claim
 from lplab.claims.framework.portable import NAME, instructions
 from lplab.claims.framework.results import Numbers, Point, Results, key
 from lplab.datasets import data_folder
 
 PACKAGES = ("lplab", "numpy", "numba", "torch")
+LEAST_SEEDS = 3
+"""A claim of the long budget is judged before all of its seeds are there if so many are whole."""
 
 
 def default_folder() -> Path:
@@ -41,13 +45,32 @@ def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
     return result
 
 
+@cache
+def processor_name() -> str:
+    """The name of the processor of this machine, as its system tells it."""
+    from lplab.hardware.processor import processor  # what only reads stored numbers does not load the tables of chips
+
+    return " ".join(processor()[0].split())
+
+
+def threads_allowed(environment: Mapping[str, str] = os.environ) -> int:
+    """How many threads OpenMP and the libraries for matrices may take in this process.
+
+    >>> threads_allowed({"OMP_NUM_THREADS": "2"}), threads_allowed({}) == os.cpu_count()
+    (2, True)
+    """
+    asked = environment.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return int(asked) if asked.isdigit() else os.cpu_count() or 1
+
+
 @dataclass(frozen=True)
 class Session:
     """One run of measurements: date (UTC), command, how many points in how many seconds, and the versions.
 
     ``core_seconds`` is the processor time, which the budget limits; wall time also depends on the load of the machine.
     It is 0 where it was not measured. ``budget`` is "quick" or "long"; all that was stored before there were two is of
-    the quick one.
+    the quick one. ``processor`` is the name of the processors that measured, "" where nobody noted it; ``threads`` is
+    how many threads the libraries of one process may take (a training takes one), and 0 where nobody noted it.
     """
 
     date: str
@@ -58,14 +81,25 @@ class Session:
     versions: dict[str, str]
     core_seconds: float = 0.0
     budget: str = QUICK
+    processor: str = ""
+    threads: int = 0
 
     @classmethod
     def now(
-        cls, command: str, points: int, seconds: float, jobs: int, core_seconds: float = 0.0, budget: str = QUICK
+        cls,
+        command: str,
+        points: int,
+        seconds: float,
+        jobs: int,
+        core_seconds: float = 0.0,
+        budget: str = QUICK,
+        processor: str = "",
     ) -> Session:
-        """The session that just ended."""
+        """The session that just ended; without a ``processor`` it ran on the one of this machine."""
         date = datetime.now(UTC).strftime("%Y-%m-%d")
-        return cls(date, command, points, round(seconds, 1), jobs, versions(), round(core_seconds, 1), budget)
+        ran_on = processor or processor_name()
+        spent = round(seconds, 1), jobs, versions(), round(core_seconds, 1)
+        return cls(date, command, points, *spent, budget, ran_on, threads_allowed())
 
     @property
     def cost(self) -> float:
@@ -81,13 +115,27 @@ class Stored:
     sessions: tuple[Session, ...] = ()
 
     def results(self, claim: Claim) -> Results:
-        """The stored numbers of the claim's points and seeds."""
+        """The stored numbers of the claim's points, and of its seeds that count (:meth:`seeds`)."""
+        counted = self.seeds(claim)
         rows = ((point, seed, self.numbers.get(key(point, seed))) for point, seed in claim.measurements())
-        return Results((point, seed, numbers) for point, seed, numbers in rows if numbers is not None)
+        return Results((p, seed, numbers) for p, seed, numbers in rows if numbers is not None and seed in counted)
 
     def missing(self, claim: Claim) -> list[tuple[Point, int]]:
         """The measurements that are not stored yet."""
         return [(point, seed) for point, seed in claim.measurements() if key(point, seed) not in self.numbers]
+
+    def seeds(self, claim: Claim) -> tuple[int, ...]:
+        """The seeds that count in a verdict: all of the claim, or the first ones of a long claim that are whole.
+
+        A claim of the quick budget needs all of its measurements. A long one whose run was stopped is judged on the
+        seeds that are whole, if there are at least three. These are the first ones of its list, up to the first seed
+        that lacks a measurement, so that nobody can leave out a seed in the middle.
+        """
+        if claim.budget != LONG:
+            return claim.seeds
+        lacking = {seed for _, seed in self.missing(claim)}
+        whole = tuple(takewhile(lambda seed: seed not in lacking, claim.seeds))
+        return whole if len(whole) >= LEAST_SEEDS else claim.seeds
 
     @property
     def provenance(self) -> str:
@@ -105,7 +153,8 @@ class Stored:
         )
         return (
             f"measured on {last.date} by “{last.command}” in {seconds:.0f} s ({last.budget} budget; {with_}; "
-            f"{last.versions['machine']}{f', {NAME}' * (last.versions.get('instructions') == NAME)})"
+            f"{last.versions['machine']}{f', {NAME}' * (last.versions.get('instructions') == NAME)}"
+            f"{f', {last.processor}' * bool(last.processor)}{f', {_threads(last.threads)}' * bool(last.threads)})"
         )
 
     def provenance_of(self, claim: Claim) -> str:
@@ -121,7 +170,14 @@ class Stored:
             return f"not measured yet: {to_do}" if missing else "not measured"
         how = self.provenance.replace("measured on", "computed on", 1) if claim.modelled else self.provenance
         version = f"{how[:-1]}; version {claim.version} of the experiment)"
+        counted = self.seeds(claim)
+        if counted != claim.seeds:
+            version += f"; judged on the first {len(counted)} of {len(claim.seeds)} seeds"
         return f"{version}; not yet: {to_do}" if missing else version
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread{'s' if count > 1 else ''}"
 
 
 def stored(claim: Claim, folder: str | Path | None = None) -> Stored:

@@ -15,6 +15,7 @@ import numpy as np
 
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.parity import ParityRow
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.seed_comparisons import join_words, median_and_range, within_noise
 from lplab.compression import AdaComp, AllGather, Compressor, Context, Dense, LayerInfo, LayerState
@@ -27,6 +28,7 @@ FC, CONV, LSTM = "fully connected", "convolutional", "LSTM"
 TASKS = {FC: ("mlp", 300, 500), CONV: ("digits_resnet", 200, 50), LSTM: ("lstm", 500, 500)}  # task, steps, bin
 PUBLISHED = {FC: 200, CONV: 40, LSTM: 200}
 LEARNERS = 4
+BATCHES, LAYERS = (16, 50), (3, 10)  # as the tasks have them: lowest and highest; of the networks for pictures
 WINDOW = 0.1  # of the steps: over so many the training loss is averaged
 
 POINTS: tuple[Point, ...] = tuple({"family": f, "method": m} for f in TASKS for m in ("dense", "adacomp"))
@@ -50,6 +52,31 @@ claim = ClaimBuilder(
     limits="Small networks and short trainings: an element that waits 100 steps waits a fifth of the whole training. "
     "Our notes on the algorithm are second-hand; the doubtful points are switches of lplab.compression.AdaComp. The "
     "ratios are of one direction: after the average messages of several learners are no longer three-valued.",
+    parity=(
+        ParityRow("elements of a bin: convolutions", 50, "recalled", small=TASKS[CONV][2]),
+        ParityRow("elements of a bin: other layers", 500, "recalled", small=TASKS[FC][2]),
+        ParityRow(
+            "layers with weights of the networks for pictures",
+            (8, 50),
+            "AlexNet to ResNet-50, recalled",
+            small=LAYERS,
+            why="Both networks train in seconds.",
+        ),
+        ParityRow(
+            "examples of a learner in a step",
+            None,
+            "down to one with 128 learners, recalled; the usual number is not in our notes",
+            small=(min(BATCHES) / LEARNERS, max(BATCHES) / LEARNERS),
+        ),
+        ParityRow(
+            "steps that an element waits if each is sent equally often (5 of a bin), over all steps",
+            None,
+            "the number of steps is not in our notes",
+            small=tuple(sorted(bin / 5 / steps for _, steps, bin in (TASKS[FC], TASKS[CONV]))),
+        ),
+    ),
+    no_larger_run="Ratios and accuracy of pictures show at this size. What does not is the recurrent network after "
+    f"{TASKS[LSTM][1]} steps: its longer trainings are the claim adacomp_2018_language.",
 )
 
 

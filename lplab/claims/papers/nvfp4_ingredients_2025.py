@@ -29,10 +29,13 @@ from lplab.claims.framework.branches import (
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.models import branch_transformer
+from lplab.claims.framework.parity import ParityRow
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.seed_comparisons import join_words
 
 PLAN = BranchPlan(before=500, steps=60)
+PARAMETERS, TOKENS, BLOCKS, LATE_SHARE = 114e3, 8 * 64, 2, 0.15  # as the task and the recipe have them; tokens a step
+PAPER_PARAMETERS, PAPER_TOKENS = 12e9, 10e12
 SHARE = 1 / 3  # of the recipe's gap to float32: a helper that brings surely less is not needed
 FLOAT, WHOLE, OTHER_BITS, NONE = "float32", "whole recipe", "whole recipe, other random bits", "without all four"
 ROUNDING, HADAMARD, TILES, LATE = (
@@ -78,6 +81,35 @@ claim = ClaimBuilder(
     "that prevents a late divergence cannot show here. The late layers are the last 15 % in the order of registration, "
     "our reading. The check of the paper's reason, with its margin of a third, was written after the first three seeds "
     "had been seen; the three that followed do not decide it alone.",
+    parity=(
+        ParityRow(
+            "parameters",
+            PAPER_PARAMETERS,
+            "read",
+            small=PARAMETERS,
+            why="The paper itself says that smaller models may not need every helper.",
+        ),
+        ParityRow(
+            "tokens of the training for each parameter",
+            PAPER_TOKENS / PAPER_PARAMETERS,
+            "read",
+            small=TOKENS * (PLAN.before + PLAN.steps) / PARAMETERS,
+            why="A branch of a minute ends before a training that is as long could diverge late.",
+        ),
+        ParityRow(
+            "share of the training in NVFP4",
+            1,
+            "read",
+            small=PLAN.steps / (PLAN.before + PLAN.steps),
+            why="The branches leave one float32 checkpoint, so that pairs can be compared.",
+        ),
+        ParityRow("blocks", 62, "second-hand", small=BLOCKS, why="Two blocks train in seconds."),
+        ParityRow("share of the linear layers that stays in BF16", 0.16, "second-hand", small=LATE_SHARE),
+    ),
+    no_larger_run="12 billion parameters and 10 trillion tokens are 7 × 10^23 operations, by the rule of six for each "
+    "parameter and token. Two cores that do 100 billion a second would need two hundred thousand years. The paper says "
+    "of models of 1.2 billion parameters that they do not need all helpers, so nothing that fits into 90 minutes can "
+    "come near.",
 )
 
 

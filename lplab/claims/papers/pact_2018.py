@@ -13,6 +13,7 @@ import numpy as np
 from lplab.claims.bibliography import cite
 from lplab.claims.framework.branches import surely_above
 from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.parity import ParityRow
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.seed_comparisons import join_words, median_and_range, within_noise
 from lplab.claims.framework.trainings import cosine, train
@@ -32,6 +33,10 @@ PUBLISHED = {
     "trained clip, 3 bits": 8.9,
     "trained clip, 5 bits": 8.3,
 }
+LAYERS, BATCH, RATE, MOMENTUM = 8, 50, 0.05, 0.9  # as the task has them; the rate falls along a cosine
+PAPER_EPOCH, PAPER_BATCH, PAPER_DECAY = 50_000, 128, 2e-4  # CIFAR-10
+PAPER_STEPS = 200 * PAPER_EPOCH / PAPER_BATCH
+PAPER_RATES = (60 * 0.1 + 60 * 0.01 + 80 * 0.001) * PAPER_EPOCH / PAPER_BATCH  # the sum over all steps
 LESS = 0.005  # a smaller decay: the paper says that more bits want one
 
 POINTS: tuple[Point, ...] = (
@@ -57,6 +62,33 @@ claim = ClaimBuilder(
     limits=f"Weights are float32 here; the paper's have as few bits as the activations. The decay of α, {DECAY}, is "
     "larger than the paper's because a training of 300 steps would else hardly move it: how much is right depends on "
     "how long is trained.",
+    parity=(
+        ParityRow("layers with weights", 20, "table 1, read", small=LAYERS),
+        ParityRow("pictures in a batch", PAPER_BATCH, "read", small=BATCH),
+        ParityRow(
+            "steps", PAPER_STEPS, "200 passes of CIFAR-10, read", small=STEPS, why="A training takes ten seconds."
+        ),
+        ParityRow(
+            "decay of α × the sum of the learning rates / (1 − momentum)",
+            PAPER_DECAY * PAPER_RATES / (1 - MOMENTUM),
+            "from the schedule for CIFAR-10, read",
+            small=DECAY * RATE * STEPS / 2 / (1 - MOMENTUM),
+            why=f"The decay is {DECAY / PAPER_DECAY:.0f} times the paper's, but the steps are "
+            f"{PAPER_STEPS / STEPS:.0f} times fewer.",
+        ),
+        ParityRow(
+            "share of the weights of few bits in the layers that are rounded",
+            1,
+            "read",
+            small=0,
+            why="Weights are float32, so that the clip alone differs between the arms.",
+        ),
+        ParityRow("bits of the activations", (2, 5), "table 1, read", small=(min(BITS), max(BITS))),
+    ),
+    no_larger_run="ResNet-20 on CIFAR-10 takes some 31 billion operations a step of 128 pictures, by arithmetic, which "
+    "are 0.6 seconds of a core that does 50 billion a second. A third of the paper's steps would take more than four "
+    "hours for one arm of one seed, and there are "
+    f"{len(POINTS)} arms: no run of 90 minutes can have them.",
 )
 
 
