@@ -17,6 +17,7 @@ from lplab.claims.papers.deepseek_promotion_2024 import DEEPSEEK_PROMOTION_2024
 from lplab.claims.papers.diloco_2023 import DILOCO_2023
 from lplab.claims.papers.diloco_2023_meetings import DILOCO_2023_MEETINGS
 from lplab.claims.papers.domains import DOMAINS_CLAIM
+from lplab.claims.papers.domains_large import DOMAINS_LARGE
 from lplab.claims.papers.error_feedback import ERROR_FEEDBACK
 from lplab.claims.papers.federated_2017 import FEDERATED_2017
 from lplab.claims.papers.four_bits_saving import FOUR_BITS_SAVING
@@ -135,6 +136,7 @@ CLAIMS: tuple[Claim, ...] = (
 LARGER: tuple[Claim, ...] = (
     ADACOMP_2018_LANGUAGE_LARGE,
     SCALECOM_2020_LARGE,
+    DOMAINS_LARGE,
 )
 """The larger experiments of some of these claims, each with ``larger_than``; in any order."""
 

@@ -110,11 +110,14 @@ def task_of(domain: str) -> Task:
 
 @claim.measurement
 def measure(point: Point, seed: int) -> Numbers:
-    """One branch: losses (bits), error (%), and of learners how many times smaller than float32 their messages are."""
+    """One branch (:func:`measure_branch`)."""
+    return measure_branch(task_of(point["domain"]), point["method"], seed, PLANS[point["domain"]])
+
+
+def measure_branch(task: Task, method: str, seed: int, plan: BranchPlan) -> Numbers:
+    """Losses (bits), error (%), and of learners how many times smaller than float32 their messages are."""
     from lplab.claims.framework.learner_trainings import branch_learners
 
-    domain, method = point["domain"], point["method"]
-    task, plan = task_of(domain), PLANS[domain]
     if method in RECIPES:
         return branch(task, RECIPES[method], seed, plan).numbers()
     done = branch_learners(task, COMPRESSORS[method], LEARNERS, seed, plan)
@@ -138,7 +141,7 @@ def gaps_to_float(results: Results, domain: str, method: str) -> np.ndarray:
     return 100 * (ours - theirs) / theirs if domain == CHARACTERS else ours - theirs
 
 
-def _training(results: Results, domain: str, method: str, other: str) -> tuple[np.ndarray, np.ndarray]:
+def training_gaps(results: Results, domain: str, method: str, other: str) -> tuple[np.ndarray, np.ndarray]:
     """Differences of the training losses and of the test losses of two methods, in bits, seed by seed."""
     train, test = (
         _values(results, domain, method, n) - _values(results, domain, other, n) for n in ("train_loss", "loss")
@@ -146,7 +149,9 @@ def _training(results: Results, domain: str, method: str, other: str) -> tuple[n
     return train, test
 
 
-def _within(method: str, domains: tuple[str, ...], bound: float) -> Any:
+def within_bound(method: str, domains: tuple[str, ...], bound: float) -> Callable[[Results], CheckResult]:
+    """The check that a method surely loses less than a bound against float32 in each of some domains."""
+
     def check(results: Results) -> CheckResult:
         gaps = {domain: gaps_to_float(results, domain, method) for domain in domains}
         conditions = {domain: within(gap, bound) for domain, gap in gaps.items()}
@@ -161,14 +166,14 @@ def _within(method: str, domains: tuple[str, ...], bound: float) -> Any:
 
 for _method, (_tested, _bound) in BOUNDS.items():
     claim.criterion(f"{_method} is within {_bound:g} % of float32: {join_words(list(_tested))}")(
-        _within(_method, _tested, _bound)
+        within_bound(_method, _tested, _bound)
     )
 
 
 @claim.explanation("FP8 of 2018 is worse than the hybrid with the depthwise net and the Transformer")
 def one_format_is_worse(results: Results) -> CheckResult:
     """The sentence of 2019: one 8-bit format for everything degrades MobileNet and the Transformer."""
-    gaps = {domain: _training(results, domain, FP8, HYBRID) for domain in (PICTURES, CHARACTERS)}
+    gaps = {domain: training_gaps(results, domain, FP8, HYBRID) for domain in (PICTURES, CHARACTERS)}
     each = join_words(
         [
             f"{paired_text(train)} bits in training, {paired_text(test)} in the test ({d})"
@@ -183,7 +188,7 @@ def one_format_is_worse(results: Results) -> CheckResult:
 @claim.explanation("Four bits cost more than eight in the training loss of every domain")
 def four_bits_cost_more(results: Results) -> CheckResult:
     """INT4/FP4 against hybrid FP8, where noise is least: the mean training loss of the last half."""
-    gaps = {domain: _training(results, domain, FOUR, HYBRID)[0] for domain in DOMAINS}
+    gaps = {domain: training_gaps(results, domain, FOUR, HYBRID)[0] for domain in DOMAINS}
     each = join_words([f"{paired_text(gap)} ({domain})" for domain, gap in gaps.items()])
     return paired_result(f"INT4/FP4 above hybrid FP8, bits: {each}.", *map(above, gaps.values()))
 
