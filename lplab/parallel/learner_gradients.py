@@ -273,10 +273,8 @@ def _layer_norm(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor | 
 def _group_batch_norm(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor | GradientProducts]:
     if x.shape[1] % module.examples:
         raise ValueError(f"groups of {module.examples} examples would mix learners with {x.shape[1]} examples each")
-    groups = x.unflatten(1, (-1, module.examples))  # [learners, groups, examples, channels, h, w]
-    variances, means = torch.var_mean(groups, (2, 4, 5), correction=0, keepdim=True)
-    normal = ((groups - means) * torch.rsqrt(variances + module.eps)).flatten(1, 2)
-    return {"weight": (gradient * normal).sum((1, 3, 4)), "bias": gradient.sum((1, 3, 4))}
+    of_weight, of_bias = (each.unflatten(0, (len(x), -1)).sum(1) for each in module.tape)
+    return {"weight": of_weight, "bias": of_bias}
 
 
 def _recurrence(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor | GradientProducts]:

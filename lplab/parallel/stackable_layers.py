@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from lplab.parallel import group_norm_loops
+
 
 class GroupBatchNorm2d(nn.Module):
     """Batch norm over each group of ``examples`` consecutive examples of a batch, as if each were a batch of its own.
@@ -24,6 +26,9 @@ class GroupBatchNorm2d(nn.Module):
         examples: in a group.
         eps: added to the variance.
         momentum: share of a new batch in the running statistics.
+
+    Attributes:
+        tape: after a backward pass, the gradients of weight and bias by each group alone [groups, channels].
 
     >>> norm = GroupBatchNorm2d(1, examples=2)
     >>> norm(torch.tensor([1.0, 3.0, 10.0, 30.0]).view(4, 1, 1, 1)).flatten().detach().round(decimals=3)
@@ -38,6 +43,7 @@ class GroupBatchNorm2d(nn.Module):
         self.examples, self.eps, self.momentum = examples, eps, momentum
         self.weight = nn.Parameter(torch.ones(channels))
         self.bias = nn.Parameter(torch.zeros(channels))
+        self.tape: tuple[Tensor, Tensor] | None = None
         self.register_buffer("running_mean", torch.zeros(channels))
         self.register_buffer("running_var", torch.ones(channels))
 
@@ -52,17 +58,40 @@ class GroupBatchNorm2d(nn.Module):
             return functional.batch_norm(x, *statistics, self.weight, self.bias, False, self.momentum, self.eps)
         if len(x) % self.examples:
             raise ValueError(f"a batch of {len(x)} has no whole groups of {self.examples} examples")
-        groups = len(x) // self.examples
-        # The channels of all groups side by side: one batch norm of many channels is that of each group.
-        side_by_side = x.unflatten(0, (groups, -1)).transpose(0, 1).flatten(1, 2)
-        means, variances, weight, bias = (
-            values.repeat(groups) for values in (self.running_mean, self.running_var, self.weight, self.bias)
+        y: Tensor = _Normalization.apply(x, self.weight, self.bias, self)  # type: ignore[no-untyped-call]
+        return y
+
+
+class _Normalization(torch.autograd.Function):
+    """The normalization of a layer in training, which keeps the gradients of weight and bias group by group."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, layer: GroupBatchNorm2d) -> Tensor:  # type: ignore[override]
+        flat = x.flatten(2).contiguous()
+        y, size = torch.empty_like(flat), (len(x) // layer.examples, len(weight))
+        means, variances, factors = (x.new_empty(size) for _ in range(3))
+        arrays = [each.detach().numpy() for each in (flat, weight, bias)]
+        group_norm_loops.normalize(
+            *arrays, layer.eps, layer.examples, y.numpy(), means.numpy(), variances.numpy(), factors.numpy()
         )
-        y = functional.batch_norm(side_by_side, means, variances, weight, bias, True, self.momentum, self.eps)
-        with torch.no_grad():
-            self.running_mean.copy_(means.view(groups, -1).mean(0))
-            self.running_var.copy_(variances.view(groups, -1).mean(0))
-        return y.unflatten(1, (groups, -1)).transpose(0, 1).flatten(0, 1)
+        count = layer.examples * flat.shape[2]
+        layer.running_mean.lerp_(means.mean(0), layer.momentum)
+        layer.running_var.lerp_(variances.mean(0) * (count / max(count - 1, 1)), layer.momentum)
+        ctx.save_for_backward(flat, weight, means, factors)
+        ctx.layer = layer
+        return y.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        flat, weight, means, factors = ctx.saved_tensors
+        of_x, of_weight, of_bias = (torch.empty_like(each) for each in (flat, means, means))
+        arrays = [
+            each.detach().numpy() for each in (gradients[0].flatten(2).contiguous(), flat, weight, means, factors)
+        ]
+        results = (each.numpy() for each in (of_x, of_weight, of_bias))
+        group_norm_loops.gradients(*arrays, ctx.layer.examples, *results)
+        ctx.layer.tape = of_weight, of_bias
+        return of_x.view_as(gradients[0]), of_weight.sum(0), of_bias.sum(0), None
 
 
 class RecurrentLayer(nn.Module):
