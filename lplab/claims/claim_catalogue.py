@@ -19,6 +19,7 @@ from lplab.claims.papers.diloco_2023_meetings import DILOCO_2023_MEETINGS
 from lplab.claims.papers.domains import DOMAINS_CLAIM
 from lplab.claims.papers.domains_large import DOMAINS_LARGE
 from lplab.claims.papers.error_feedback import ERROR_FEEDBACK
+from lplab.claims.papers.error_feedback_large import ERROR_FEEDBACK_LARGE
 from lplab.claims.papers.federated_2017 import FEDERATED_2017
 from lplab.claims.papers.four_bits_saving import FOUR_BITS_SAVING
 from lplab.claims.papers.gpt3_energy import GPT3_ENERGY
@@ -136,6 +137,7 @@ CLAIMS: tuple[Claim, ...] = (
 LARGER: tuple[Claim, ...] = (
     ADACOMP_2018_LANGUAGE_LARGE,
     SCALECOM_2020_LARGE,
+    ERROR_FEEDBACK_LARGE,
     DOMAINS_LARGE,
 )
 """The larger experiments of some of these claims, each with ``larger_than``; in any order."""
