@@ -63,8 +63,8 @@ claim = ClaimBuilder.larger(
     tried=(
         "The learning rates 0.1, 0.3, 1 and 3 for each method, 500 steps of a seed that is not stored, in the order of "
         "these rates, test loss in bits: dense 0.629, 0.566, 0.558, 0.589; top-k with memory 0.640, 0.576, 0.551, "
-        "0.589, without 1.006, 0.758, 0.688, 0.729; signs with memory 0.631, 0.563, 0.543, 0.560, without 0.685, 0.570, "
-        "0.562, 0.577. Of each the best is 1.",
+        "0.589, without 1.006, 0.758, 0.688, 0.729; signs with memory 0.631, 0.563, 0.543, 0.560, without 0.685, "
+        "0.570, 0.562, 0.577. Of each the best is 1.",
         "Dense gradients alone at 0.1, 0.3 and 1 for 1,000 steps of that seed: 0.542, 0.508 and 0.495 bits.",
         "20 steps of each arm to time them. Nothing else was tried before.",
     ),
