@@ -58,7 +58,7 @@ class GroupBatchNorm2d(nn.Module):
             return functional.batch_norm(x, *statistics, self.weight, self.bias, False, self.momentum, self.eps)
         if len(x) % self.examples:
             raise ValueError(f"a batch of {len(x)} has no whole groups of {self.examples} examples")
-        y: Tensor = _Normalization.apply(x, self.weight, self.bias, self)  # type: ignore[no-untyped-call]
+        y: Tensor = _Normalization.apply(x, self.weight, self.bias, self)
         return y
 
 
@@ -66,7 +66,7 @@ class _Normalization(torch.autograd.Function):
     """The normalization of a layer in training, which keeps the gradients of weight and bias group by group."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, layer: GroupBatchNorm2d) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, layer: GroupBatchNorm2d) -> Tensor:
         flat = x.flatten(2).contiguous()
         y, size = torch.empty_like(flat), (len(x) // layer.examples, len(weight))
         means, variances, factors = (x.new_empty(size) for _ in range(3))
@@ -123,7 +123,7 @@ class RecurrentLayer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[batch, time, inputs] → states [batch, time, width]."""
-        states: Tensor = _Recurrence.apply(x, self.weight_in, self.weight_state, self.bias, self)  # type: ignore[no-untyped-call]
+        states: Tensor = _Recurrence.apply(x, self.weight_in, self.weight_state, self.bias, self)
         return states
 
 
@@ -131,7 +131,7 @@ class _Recurrence(torch.autograd.Function):
     """The steps of a layer and their gradients by hand: some ten operations a step in place of some forty."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any, x: Tensor, weight_in: Tensor, weight_state: Tensor, bias: Tensor, layer: RecurrentLayer
     ) -> Tensor:
         width = weight_state.shape[1]
