@@ -10,6 +10,7 @@ from lplab.claims.papers import adacomp_2018_language_large as language
 from lplab.claims.papers import error_feedback_large as feedback
 from lplab.claims.papers import scalecom_2020, scalecom_2020_large
 from lplab.datasets import Split
+from lplab.training import tasks
 from tests.claims.changed_numbers import but, holds
 
 
@@ -86,6 +87,26 @@ def test_the_layers_of_the_parity_are_those_of_the_net(name, row):
     parity = {each.name: each for each in claims.get(name).parity}
     assert parity[row].large == len(layers)
     assert not any(isinstance(m, nn.BatchNorm2d) for m in model.modules())
+
+
+def test_what_the_parity_says_of_the_small_experiments_is_so():
+    def layers(model):
+        kinds = nn.Conv2d | nn.Linear
+        return sum(isinstance(m, kinds) for m in model.modules())
+
+    def parity(name):
+        return {row.name: row.small for row in claims.get(name).parity}
+
+    nets = [scalecom_2020.task_of(family, 0.0) for family in scalecom_2020.FAMILIES]
+    counts = [layers(task.model(0)) for task in nets]
+    for name in ("scalecom_2020_large", "error_feedback_large"):
+        assert parity(name)["layers with weights"] == (min(counts), max(counts))
+    assert {parity("error_feedback_large")["examples in a step"]} == {task.batch for task in nets}
+    lstm, said = tasks.get("lstm"), parity("adacomp_2018_language_large")
+    assert said["windows in a batch, of all learners"] == lstm.batch
+    assert said["characters through which it is unrolled"] == lstm.data(1, 0)(0)[0].shape[1]
+    assert said["recurrent layers"] == lstm.model(0).lstm.num_layers
+    assert said["pairs of seeds"] == len(claims.get("adacomp_2018_language").seeds)
 
 
 # ---- AdaComp ---------------------------------------------------------------------------------------------------------
