@@ -20,6 +20,7 @@ from pathlib import Path
 import torch
 
 from lplab.claims.framework.local_trainings import ARMS, Arm, train
+from lplab.claims.framework.portable import portable_arithmetic, run_again
 from lplab.recordings.recorded_meetings import (
     ALONE,
     DENSE,
@@ -90,6 +91,9 @@ def from_claims(folder: Path) -> dict[str, dict[str, float]]:
 
 
 if __name__ == "__main__":
+    status = run_again(sys.argv[1:], (__file__,))  # so that every processor records the same numbers, as in the claims
+    if status is not None:
+        sys.exit(status)
     FILE.parent.mkdir(exist_ok=True)
     word = sys.argv[1] if len(sys.argv) > 1 else ""
     claims = Path(sys.argv[2]) if len(sys.argv) > 2 else FOLDER / "claims"
@@ -100,6 +104,7 @@ if __name__ == "__main__":
         if name in read(FILE) or word not in name:
             continue
         start = time.process_time()
-        numbers = train(arm, SEED)
+        with portable_arithmetic():
+            numbers = train(arm, SEED)
         write({name: {key: value for key, value in numbers.items() if key != "loss"}})
         print(f"{name}: {numbers['loss']:.4f} bits, {time.process_time() - start:.0f} s", flush=True)

@@ -353,3 +353,18 @@ def test_a_lab_opens_elsewhere_where_the_repository_is_named(build_site, monkeyp
     sources = ["".join(cell["source"]) for cell in book["cells"]]
     assert '"lplab[colab] @ git+https://github.com/Ada/lplab"' in sources[1]
     assert any("https://ada.github.io/lplab/docs/glossary.html#" in source for source in sources)
+
+
+def test_a_claim_with_a_larger_experiment_is_folded_whole(build_site):
+    text = (
+        "# Claims\n\nWords.\n\nOf 2 claims: 2 shown. 1 of these claims has a larger run, too: 1 not shown.\n\n| a |\n\n"
+        '## The claims one by one\n\n<a id="one"></a>\n\n### One\n\n**Small: shown.**\n\n'
+        "**At a larger size: not shown.**"
+        '\n\n*Ours:* 1.\n\n<a id="one_large"></a>\n\n<details>\nmore\n</details>\n\n<a id="two"></a>\n\n### Two\n\n'
+        "**Shown.**\n\n*Ours:* 2."
+    )
+    folded = build_site.folded_claims(text)
+    first, second = folded.split('<a id="two"></a>')
+    assert "<summary>Small: shown. At a larger size: not shown.</summary>" in first
+    assert first.rstrip().endswith("</details>\n\n</details>"), "the larger experiment is in the fold of its claim"
+    assert "<summary>Shown.</summary>\n\n*Ours:* 2.\n\n</details>" in second

@@ -375,9 +375,11 @@ def folded_claims(text: str) -> str:
     table, sections = rest.split("## The claims one by one", 1)
 
     def one(found: re.Match[str]) -> str:
-        return found[1] + FOLD.format(found[2].strip("*"), found[3].strip())
+        verdicts = " ".join(line.strip("*") for line in found[2].split("\n\n"))
+        return found[1] + FOLD.format(verdicts.strip(), found[3].strip())
 
-    folded = re.sub(r"(^### .+?\n\n)(\*\*.+?\*\*)\n\n(.*?)(?=^<a id|\Z)", one, sections, flags=re.DOTALL | re.MULTILINE)
+    section = r"(^### .+?\n\n)((?:\*\*[^\n]+\*\*\n\n)+)(.*?)(?=^<a id=\"\w+\"></a>\n\n### |\Z)"  # one verdict, or two
+    folded = re.sub(section, one, sections, flags=re.DOTALL | re.MULTILINE)
     how = FOLD.format("How to read this page", words.strip())
     return f"{title}\n\n{counts}\n\n{how}{table}## The claims one by one{folded}"
 

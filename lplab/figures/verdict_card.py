@@ -45,8 +45,9 @@ STYLE = f"""
 .lplab-card .lplab-title {{ font-size: 16px; font-weight: 600; margin: 0 0 8px; }}
 .lplab-card .lplab-word {{ border: 1px solid {FAINT}; border-radius: 6px; padding: 3px 10px; margin: 0 0 10px; }}
 .lplab-card .lplab-word b {{ margin-right: 4px; }}
+.lplab-card .lplab-two {{ font-size: 13px; }}
 .lplab-card .lplab-larger {{ border-left: 6px solid var(--lplab-verdict); border-radius: 6px; padding: 0 0 0 10px;
-  margin: 0 0 6px; font-size: inherit; }}
+  margin: 0 0 4px; font-size: inherit; }}
 .lplab-card .lplab-larger > summary {{ font-size: 13px; }}
 .lplab-card .lplab-both {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 270px), 1fr));
   gap: 4px 24px; margin: 0 0 10px; }}
@@ -183,7 +184,7 @@ def card_html(claim: Claim, numbers: Stored, larger: Experiment | None = None) -
         f'<section class="lplab-card" style="--lplab-verdict:{SIGNS[verdict.in_words][1]}" '
         f'aria-label="{escape(claim.title)}">'
         f'<div class="lplab-title" role="heading" aria-level="4">{escape(claim.title)}</div>'
-        f'<div class="lplab-word">{_word_html(_small_word(verdict, larger), verdict)}{_larger_word_html(larger)}</div>'
+        f"{_words_html(verdict, larger)}"
         f"<blockquote>{escape(claim.statement)}<cite>{escape(claim.paper)}; {escape(where)}</cite></blockquote>"
         f'<div class="lplab-both">{_side_html("They report", claim.theirs_on, theirs)}'
         f"{_side_html(_we(claim), claim.ours_on, _in_front(claim, numbers, verdict))}</div>"
@@ -192,21 +193,22 @@ def card_html(claim: Claim, numbers: Stored, larger: Experiment | None = None) -
     )
 
 
-def _word_html(word: str, verdict: ClaimVerdict) -> str:
-    sign = SIGNS[verdict.in_words][0]
-    return (
-        f'<b><span aria-hidden="true">{sign}</span> {escape(word + ":" * bool(verdict.badge))}</b> '
-        f"{escape(verdict.badge)}"
-    )
-
-
-def _larger_word_html(larger: Experiment | None) -> str:
+def _words_html(verdict: ClaimVerdict, larger: Experiment | None) -> str:
+    """The verdict with its sign and the badge; with a larger experiment a second line, and a smaller font for both."""
     from lplab.claims import judge
 
-    if not larger:
-        return ""
-    verdict = judge(*larger)
-    return f"<div>{_word_html(f'larger: {verdict.word}', verdict)}</div>"
+    said = [(_small_word(verdict, larger), verdict)]
+    if larger:
+        more = judge(*larger)
+        said.append((f"larger: {more.word}", more))
+    lines = (
+        f'<b><span aria-hidden="true">{SIGNS[each.in_words][0]}</span> {escape(word + ":" * bool(each.badge))}</b> '
+        f"{escape(each.badge)}"
+        for word, each in said
+    )
+    if larger:
+        return f'<div class="lplab-word lplab-two">{"".join(f"<div>{line}</div>" for line in lines)}</div>'
+    return f'<div class="lplab-word">{"".join(lines)}</div>'
 
 
 def _larger_html(larger: Experiment | None) -> str:

@@ -57,10 +57,14 @@ def instructions(environment: Mapping[str, str] = os.environ) -> str:
     return environment.get(ACTIVE) or "of the processor"
 
 
-def run_again(arguments: Sequence[str]) -> int | None:
+def run_again(arguments: Sequence[str], program: Sequence[str] = ("-m", "lplab")) -> int | None:
     """Run ``lplab`` with these arguments in a process with the settings; None if this one has them, or none exist.
 
     Where the system can, the new process takes the place of this one, and the function does not return.
+
+    Args:
+        arguments: of the command line.
+        program: what Python runs, in place of ``lplab``: the path of a script.
 
     Returns:
         The other process's exit status.
@@ -68,7 +72,7 @@ def run_again(arguments: Sequence[str]) -> int | None:
     wanted = settings()
     if not wanted or instructions() == NAME:
         return None
-    command, environment = [sys.executable, "-m", "lplab", *arguments], {**os.environ, **wanted}
+    command, environment = [sys.executable, *program, *arguments], {**os.environ, **wanted}
     if os.name == "nt":  # where a process that replaces itself has another number, and nobody waits for it
         return subprocess.run(command, env=environment).returncode
     sys.stdout.flush()

@@ -38,7 +38,7 @@ def measure(claim: Claim, point: Point, seed: int) -> Numbers:
 
 
 def run_claim(
-    claim: Claim,
+    claim: Claim | str,
     *,
     folder: str | Path | None = None,
     jobs: int = 1,
@@ -49,7 +49,7 @@ def run_claim(
     """Measure what is missing of a claim and store it; finished measurements survive an interruption.
 
     Args:
-        claim: the claim.
+        claim: the claim or larger experiment, or the id of one of :func:`lplab.claims.experiments`.
         folder: of the results; by default ``data/claims``.
         jobs: processes (joblib; −1 for all cores). Around the call, :func:`lplab.claims.dask_cluster` switches to the
             workers of a Dask cluster, ``joblib.parallel_config(backend=...)`` to others that joblib knows. A claim that
@@ -62,8 +62,12 @@ def run_claim(
         All that is stored now.
 
     Raises:
-        ValueError: the folder cannot be written, or a measurement is not finite.
+        ValueError: an unknown id, the folder cannot be written, or a measurement is not finite.
     """
+    if isinstance(claim, str):
+        from lplab.claims.claim_catalogue import get  # which imports every claim, and they this package
+
+        claim = get(claim)
     known = Stored({}) if fresh else stored(claim, folder)
     missing = known.missing(claim)
     if not missing:

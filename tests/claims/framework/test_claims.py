@@ -61,6 +61,13 @@ def test_a_claim_is_measured_once_and_kept(tmp_path, measured):
     assert "by “me” in" in again.provenance
 
 
+def test_a_claim_is_run_by_its_id(tmp_path):
+    stored = claims.run_claim("gpt3_energy", folder=tmp_path)
+    assert stored.numbers == claims.stored(claims.get("gpt3_energy")).numbers
+    with pytest.raises(ValueError, match="gpt3_enrgy"):
+        claims.run_claim("gpt3_enrgy", folder=tmp_path)
+
+
 def test_an_interruption_keeps_what_is_finished(tmp_path, measured):
     with pytest.raises(KeyboardInterrupt):
         claims.run_claim(dataclasses.replace(TOY, measure=failing_measure), folder=tmp_path)
