@@ -129,7 +129,7 @@ def schedule_of(setting: Setting, steps: int) -> Any:
 
     >>> few, many = (schedule_of(setting, 100) for setting in (FEW, MANY))
     >>> [round(few(step), 3) for step in (0, 49, 50, 75)], round(many(0), 3), many(4)
-    ([1.0, 1.0, 0.1, 0.01], 0.327, 1.0)
+    ([1.0, 1.0, 0.1, 0.01], 0.345, 1.0)
     """
     rise, lowest = WARM_UP * steps, RATE / setting.rate
 
