@@ -9,6 +9,7 @@ from __future__ import annotations
 from lplab.claims.framework.claim import Claim
 from lplab.claims.papers.adacomp_2018 import ADACOMP_2018
 from lplab.claims.papers.adacomp_2018_language import ADACOMP_2018_LANGUAGE
+from lplab.claims.papers.adacomp_2018_language_large import ADACOMP_2018_LANGUAGE_LARGE
 from lplab.claims.papers.adacomp_2018_selection import ADACOMP_2018_SELECTION
 from lplab.claims.papers.awq_2024 import AWQ_2024
 from lplab.claims.papers.ddl_2017 import DDL_2017
@@ -18,6 +19,7 @@ from lplab.claims.papers.diloco_2023_meetings import DILOCO_2023_MEETINGS
 from lplab.claims.papers.domains import DOMAINS_CLAIM
 from lplab.claims.papers.domains_large import DOMAINS_LARGE
 from lplab.claims.papers.error_feedback import ERROR_FEEDBACK
+from lplab.claims.papers.error_feedback_large import ERROR_FEEDBACK_LARGE
 from lplab.claims.papers.federated_2017 import FEDERATED_2017
 from lplab.claims.papers.four_bits_saving import FOUR_BITS_SAVING
 from lplab.claims.papers.gpt3_energy import GPT3_ENERGY
@@ -47,6 +49,7 @@ from lplab.claims.papers.quarot_2024 import QUAROT_2024
 from lplab.claims.papers.rapid_2021 import RAPID_2021
 from lplab.claims.papers.sawb_2019 import SAWB_2019
 from lplab.claims.papers.scalecom_2020 import SCALECOM_2020
+from lplab.claims.papers.scalecom_2020_large import SCALECOM_2020_LARGE
 from lplab.claims.papers.scalecom_2020_rates import SCALECOM_2020_RATES
 from lplab.claims.papers.scalecom_2020_similarity import SCALECOM_2020_SIMILARITY
 from lplab.claims.papers.scalecom_2020_speedup import SCALECOM_2020_SPEEDUP
@@ -140,6 +143,9 @@ LARGER: tuple[Claim, ...] = (
     SUN_2020_TWO_PHASE_LARGE,
     SUN_2020_ABLATION_LARGE,
     SUN_2020_GRADSCALE_LARGE,
+    ADACOMP_2018_LANGUAGE_LARGE,
+    SCALECOM_2020_LARGE,
+    ERROR_FEEDBACK_LARGE,
     DOMAINS_LARGE,
 )
 """The larger experiments of some of these claims, each with ``larger_than``; in any order."""

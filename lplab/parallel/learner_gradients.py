@@ -17,6 +17,7 @@ from torch.nn import functional
 from lplab.compression.computed_gradients import ComputedGradients, learners_in_block
 from lplab.compression.module_layers import trainable_parameters
 from lplab.parallel.batching_check import check_pass_once
+from lplab.parallel.stackable_layers import GroupBatchNorm2d, RecurrentLayer
 
 Batch = tuple[Any, Any]
 Loss = Callable[[Any, Any], Tensor]
@@ -215,7 +216,9 @@ def batchable_layers(model: nn.Module) -> dict[str, nn.Module]:
     for name, module in model.named_modules():
         own = [p for p in module.parameters(recurse=False) if p.requires_grad]
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
-            raise ValueError(f"{name}: BatchNorm would mix the learners' statistics; use engine='loop'")
+            raise ValueError(
+                f"{name}: BatchNorm would mix the learners' statistics; use engine='loop', or GroupBatchNorm2d"
+            )
         if not own:
             continue
         if type(module) not in RULES:
@@ -267,11 +270,29 @@ def _layer_norm(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor | 
     return {"weight": (gradient * normal).sum(others), "bias": gradient.sum(others)}
 
 
+def _group_batch_norm(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor | GradientProducts]:
+    if x.shape[1] % module.examples:
+        raise ValueError(f"groups of {module.examples} examples would mix learners with {x.shape[1]} examples each")
+    of_weight, of_bias = (each.unflatten(0, (len(x), -1)).sum(1) for each in module.tape)
+    return {"weight": of_weight, "bias": of_bias}
+
+
+def _recurrence(module: Any, x: Tensor, gradient: Tensor) -> dict[str, Tensor | GradientProducts]:
+    rows, states = (each.unflatten(0, (len(x), -1)).flatten(1, 2) for each in module.tape)
+    return {
+        "weight_in": GradientProducts(rows, x.flatten(1, 2), module.weight_in.shape),
+        "weight_state": GradientProducts(rows, states, module.weight_state.shape),
+        "bias": rows.sum(1),
+    }
+
+
 RULES: dict[type[nn.Module], Callable[[Any, Tensor, Tensor], dict[str, Tensor | GradientProducts]]] = {
     nn.Linear: _linear,
     nn.Conv2d: _convolution,
     nn.Embedding: _embedding,
     nn.LayerNorm: _layer_norm,
+    GroupBatchNorm2d: _group_batch_norm,
+    RecurrentLayer: _recurrence,
 }
 """The gradients of all learners from a layer's input and the gradient of its output; a new layer is a new row."""
 

@@ -5,16 +5,21 @@ This module needs PyTorch.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
 
 from lplab import datasets
+from lplab.claims.framework import larger_models
 from lplab.models.initialization import build
+from lplab.models.residual import ResNet
 from lplab.models.transformer import CharacterTransformer
+from lplab.parallel.stackable_layers import GroupBatchNorm2d, RecurrentLayer
 from lplab.training import tasks
-from lplab.training.loop.batches import SequenceBatches
+from lplab.training.loop.batches import Batch, SequenceBatches
 from lplab.training.loop.tasks import Task
 
 WIDTHS = (16, 16, 32, 32)
@@ -77,3 +82,71 @@ def transformer() -> Task:
         test=lambda: SequenceBatches(ids[cut:], length=LENGTH, batch=256, seed=0)(0),
         batch=64,
     )
+
+
+# ---- those of the larger experiments ---------------------------------------------------------------------------------
+
+
+class _StackableResNet(ResNet):
+    """A ResNet of eight layers whose first convolution halves height and width; its norms are each learner's own."""
+
+    def __init__(self, examples: int) -> None:
+        super().__init__(8, 8, channels=4)
+        self.stem = nn.Conv2d(4, 8, 3, stride=2, padding=1, bias=False)
+        norms = [(n, m) for n, m in self.named_modules() if isinstance(m, nn.BatchNorm2d)]
+        for name, norm in norms:
+            parent, _, own = name.rpartition(".")
+            setattr(self.get_submodule(parent), own, GroupBatchNorm2d(norm.num_features, examples))
+
+
+def fashion_resnet(examples: int) -> Task:
+    """The residual net of eight layers and width 8 on Fashion-MNIST, by plain SGD, 7 × 7 inside; norms of each learner.
+
+    Args:
+        examples: of each learner in a step.
+
+    >>> sum(p.numel() for p in fashion_resnet(32).model(0).parameters())
+    20026
+    """
+    task = larger_models.fashion_resnet8()
+    return replace(
+        task,
+        about="residual net of eight layers and width 8 with batch norm; Fashion-MNIST, 4 × 14 × 14",
+        model=lambda seed: build(_StackableResNet, seed, examples),
+        data=lambda batch, seed: _once(task.data(batch, seed)),
+        options=(),
+    )
+
+
+class _StackableLstm(nn.Module):
+    """Two LSTM layers between an embedding and a linear layer, as :class:`~lplab.models.basic.CharacterLSTM`."""
+
+    def __init__(self, vocabulary: int, width: int = 64) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.layers = nn.Sequential(RecurrentLayer(width, width), RecurrentLayer(width, width))
+        self.head = nn.Linear(width, vocabulary)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(self.layers(self.embedding(ids)))
+
+
+def stackable_lstm() -> Task:
+    """The LSTM of two layers on the novel, of width 64, unrolled through 50 characters.
+
+    >>> sum(p.numel() for p in stackable_lstm().model(0).parameters())
+    75723
+    """
+    task = larger_models.novel_lstm()
+    vocabulary = len(datasets.character_ids()[1])
+    return replace(
+        task,
+        about="LSTM of two layers of width 64; predicts the next character of a novel",
+        model=lambda seed: build(_StackableLstm, seed, vocabulary),
+        data=lambda batch, seed: _once(task.data(batch, seed)),
+    )
+
+
+def _once(data: Callable[[int], Batch]) -> Callable[[int], Batch]:
+    """The batches of a function of the step, the last one kept: each of many learners asks for it."""
+    return lru_cache(1)(data)

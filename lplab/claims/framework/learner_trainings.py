@@ -73,6 +73,7 @@ def train(
     batch: int | None = None,
     lr: float | None = None,
     engine: str = "loop",
+    schedule: Callable[[int], float] | None = None,
     watch: Callable[[Learners], Any] | None = None,
 ) -> LearnerResult:
     """Train a task by several learners in one process, each with its part of the global batch.
@@ -87,6 +88,7 @@ def train(
         batch: of all learners together; None: the task's own.
         lr: None: the task's own.
         engine: "loop" or "stacked".
+        schedule: a function from the step's number to a factor of the learning rate; None: it stays as it is.
         watch: called with the learners after every step.
 
     Raises:
@@ -99,13 +101,29 @@ def train(
     (3, ['error', 'loss', 'skipped', 'train_loss'])
     """
     run = make(task, compressor, learners, seed, batch=batch, lr=lr, engine=engine)
-    losses, skipped = [], 0
-    for result in run.steps(steps):
+    losses, skipped = _run_steps(run, steps, schedule, watch)
+    return LearnerResult(task, run, losses, skipped)
+
+
+def _run_steps(
+    run: Learners,
+    steps: int,
+    schedule: Callable[[int], float] | None = None,
+    watch: Callable[[Learners], Any] | None = None,
+) -> tuple[tuple[float, ...], int]:
+    """The loss of each step in nats, and how many steps were left out."""
+    losses, skipped, rates = [], 0, [group["lr"] for group in run.optimizer.param_groups]
+    for number in range(steps):
+        if schedule:
+            factor = schedule(number)
+            for group, rate in zip(run.optimizer.param_groups, rates, strict=True):
+                group["lr"] = rate * factor
+        result = run.one_step()
         losses.append(result.loss)
         skipped += result.skipped
         if watch:
             watch(run)
-    return LearnerResult(task, run, tuple(losses), skipped)
+    return tuple(losses), skipped
 
 
 def branch_learners(
@@ -145,15 +163,8 @@ def branch_learners(
     for name, state in saved["optimizer"].items():
         run.optimizer.state[parameters[name]] = state
     run.step = plan.before
-    factor, rates = cosine(plan.steps), [group["lr"] for group in run.optimizer.param_groups]
-    losses, skipped = [], 0
-    for number in range(plan.steps):
-        for group, rate in zip(run.optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate * factor(number)
-        result = run.one_step()
-        losses.append(result.loss)
-        skipped += result.skipped
-    return LearnerResult(task, run, tuple(losses), skipped, LAST_SHARE)
+    losses, skipped = _run_steps(run, plan.steps, cosine(plan.steps))
+    return LearnerResult(task, run, losses, skipped, LAST_SHARE)
 
 
 def make(

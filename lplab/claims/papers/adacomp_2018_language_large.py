@@ -1,0 +1,186 @@
+"""AdaComp on a recurrent network for sixty-five times as many steps as an element waits, in five pairs.
+
+The small experiment has two thousand steps at one learning rate and three pairs, which differ by more than what they
+should show. Here the LSTM is unrolled as the paper's kind of network, and the learning rate falls.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lplab.claims.framework.branches import PairedCondition, above, paired_result, paired_text, within
+from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.drawing import MEAN
+from lplab.claims.framework.parity import ParityRow
+from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
+from lplab.claims.framework.seed_comparisons import median_and_range
+from lplab.claims.papers import adacomp_2018_language as small
+from lplab.claims.papers.adacomp_2018 import LEARNERS, LSTM, PUBLISHED, TASKS, Counted, RecordingCompressor
+from lplab.claims.papers.adacomp_2018_language import ADACOMP, ADACOMP_2018_LANGUAGE, BOUND, DENSE, METHODS
+from lplab.compression import AdaComp, Compressor, Dense
+
+STEPS = 6500
+BATCH, UNROLLED = 16, 50
+BIN = TASKS[LSTM][2]
+WAIT = BIN / 5  # steps, with the five elements a bin that the paper's ratio means
+CONSTANT, FINAL = 0.2, 0.34  # share of the steps at the full learning rate, and what is left of it at the end
+QUARTERS = (1, 2, 3, 4)
+
+POINTS: tuple[Point, ...] = tuple({"method": method} for method in METHODS)
+_STEPS_OF_THE_PAPER = 45 * 50_000 // 10  # epochs, samples, batch
+
+claim = ClaimBuilder.larger(
+    ADACOMP_2018_LANGUAGE,
+    experiment=f"{LEARNERS} learners with {BATCH // LEARNERS} windows each train an LSTM of two layers, unrolled "
+    f"through {UNROLLED} characters, on the novel for {STEPS:,} steps by Adam, with AdaComp and with uncompressed "
+    f"gradients; the learning rate stays for {100 * CONSTANT:.0f} % of the steps and then falls evenly, by the same "
+    f"factor each step, to {FINAL:g} of its value, as that of char-rnn does; the same weights and batches, compared "
+    "seed by seed. Every message is decoded and counted, and the test is the whole last tenth of the novel.",
+    points=POINTS,
+    seeds=(0, 1, 2, 3, 4),
+    budget_seconds=2700,
+    limits=f"A small LSTM, each window of which begins with a state of zeros. {STEPS:,} steps are {STEPS / WAIT:.0f} "
+    "times as long as an element waits, in the paper some thousand times. Steps, batch and unrolling of the paper's "
+    "network are recalled.",
+    parity=(
+        ParityRow(
+            "steps an element waits, over all steps", WAIT / _STEPS_OF_THE_PAPER,
+            "5 of 500 follows from the ratio; 45 epochs of 50,000 samples in batches of 10, recalled",
+            WAIT / small.STEPS, WAIT / STEPS,
+            f"A factor of three takes {_STEPS_OF_THE_PAPER / 3:,.0f} steps: ten runs of them are some six hours on one "
+            "core.",
+        ),
+        ParityRow("elements in a bin", 500, "recalled", BIN, BIN),
+        ParityRow("windows in a batch, of all learners", 10, "recalled", 16, BATCH),
+        ParityRow("characters through which it is unrolled", 50, "char-rnn's, recalled", 64, UNROLLED),
+        ParityRow("recurrent layers", 2, "char-rnn's, recalled", 2, 2),
+        ParityRow("learning rate at the end, of that at the beginning", 0.97**35, "char-rnn's, recalled", 1, FINAL),
+        ParityRow("learners", None, "that of the LSTM is not in our notes", LEARNERS, LEARNERS),
+        ParityRow("pairs of seeds", None, "none: one run of each", 3, 5),
+    ),
+    tried=("20 steps of each arm to time them. Nothing else was tried before: rate, batch and width are those of the "
+           "task of the small experiment and of char-rnn.",),
+)  # fmt: skip
+
+
+def schedule_of(steps: int) -> Any:
+    """The factor of the learning rate at each step.
+
+    >>> factor = schedule_of(1000)
+    >>> [round(factor(step), 3) for step in (0, 199, 600, 1000)]
+    [1.0, 1.0, 0.583, 0.34]
+    """
+    return lambda step: FINAL ** (max(0.0, step / steps - CONSTANT) / (1 - CONSTANT))
+
+
+def run(method: str, seed: int, steps: int) -> dict[str, float]:
+    """Train once; the numbers that are stored: those of the small experiment, and the training loss of each quarter."""
+    from lplab.claims.framework import learner_models
+    from lplab.claims.framework.learner_trainings import train
+    from lplab.parallel import layer_infos
+
+    task = learner_models.stackable_lstm()
+    counted = Counted(layer_infos(task.model(seed)))
+    compressor: Compressor = Dense() if method == DENSE else RecordingCompressor(AdaComp(), counted.note)
+    finished = train(
+        task,
+        compressor,
+        LEARNERS,
+        steps,
+        seed,
+        batch=BATCH,
+        engine="stacked",
+        schedule=schedule_of(steps),
+        watch=lambda run: run.ledger.clear() if run.ledger else None,
+    )
+    window = max(1, steps // 20)
+    ends = {f"train_loss_{k}": finished.losses[: max(1, steps * k // 4)][-window:] for k in QUARTERS}
+    return {
+        **finished.numbers(),
+        **{name: round(float(np.mean(losses)) / float(np.log(2)), 6) for name, losses in ends.items()},
+        **({} if method == DENSE else counted.numbers(BIN)),
+    }
+
+
+@claim.measurement
+def measure(point: Point, seed: int) -> Numbers:
+    """Train once."""
+    return run(point["method"], seed, STEPS)
+
+
+def _of(results: Results, method: str, number: str = "loss") -> np.ndarray:
+    return results.values(number, method=method)
+
+
+def _gap(results: Results, number: str = "loss") -> np.ndarray:
+    """AdaComp minus uncompressed, seed by seed."""
+    return _of(results, ADACOMP, number) - _of(results, DENSE, number)
+
+
+@claim.criterion("At least 200 times smaller, by the paper's counting")
+def ratio_holds(results: Results) -> CheckResult:
+    """Every seed's ratio is at least the published one."""
+    ratio, sent = (_of(results, ADACOMP, number) for number in ("paper", "sent_per_bin"))
+    return CheckResult(
+        bool(ratio.min() >= PUBLISHED[LSTM]),
+        f"{median_and_range(ratio, 0)} times smaller as the paper counts ({median_and_range(sent, 1)} elements in each "
+        f"bin of {BIN}).",
+    )
+
+
+@claim.criterion("As good as uncompressed")
+def as_good_as_dense(results: Results) -> CheckResult:
+    """The test loss is surely within 1 % of that with uncompressed gradients."""
+    gap, base = _gap(results), _of(results, DENSE)
+    bound = BOUND * float(base.mean())
+    errors = [float(np.median(_of(results, method, "error"))) for method in (ADACOMP, DENSE)]
+    return paired_result(
+        f"AdaComp minus uncompressed, test loss, mean of {gap.size} pairs: {paired_text(gap)} bits. Every pair must "
+        f"surely be within 1 %, which is {bound:.3f} (uncompressed {median_and_range(base, 3)}; {errors[0]:.1f} % "
+        f"wrong, uncompressed {errors[1]:.1f} %).",
+        within(gap, bound),
+    )
+
+
+@claim.explanation("It is late, and catches up")
+def late_not_lost(results: Results) -> CheckResult:
+    """Behind uncompressed after a quarter of the steps, and by less at the end, on every seed."""
+    gaps = [_gap(results, f"train_loss_{k}") for k in QUARTERS]
+    text = ", ".join(paired_text(gap, 3) for gap in gaps)
+    wait = BIN / np.median(_of(results, ADACOMP, "sent_per_bin"))
+    return paired_result(
+        f"The training loss after each quarter of the steps is above the uncompressed one by {text} bits; an element "
+        f"waits for about {wait:.0f} of {STEPS:,} steps.",
+        PairedCondition(gaps[0], sure=False),
+        above(gaps[0] - gaps[-1]),
+    )
+
+
+@claim.summary
+def measured(results: Results) -> str:
+    """Ratio and losses."""
+    paper, payload = (float(np.median(_of(results, ADACOMP, number))) for number in ("paper", "payload"))
+    ours, base = (median_and_range(_of(results, method), 3) for method in (ADACOMP, DENSE))
+    return f"{paper:.0f} times as the paper counts, {payload:.0f} as bytes, test loss {ours} bits (uncompressed {base})"
+
+
+claim.draw("times smaller, as the paper counts", lambda results: {LSTM: _of(results, ADACOMP, "paper")}, {LSTM: 200})
+claim.draw(
+    "loss, bits above uncompressed",
+    lambda results: {
+        "test": _gap(results),
+        **{f"training, {k} of 4 quarters": _gap(results, f"train_loss_{k}") for k in QUARTERS},
+    },
+    statistic=MEAN,
+)
+claim.compared(
+    theirs_on="text, a recurrent network",
+    ours_on="characters, an LSTM of two layers",
+    rows=({"LSTM": "LSTM, times smaller"}, {"test": "LSTM, test loss"}),
+)
+claim.found(ratio_holds, holds="at least 200 times smaller", fails="less than 200 times smaller")
+claim.found(as_good_as_dense, holds="text as accurate", fails="loss not within 1 % of uncompressed")
+
+ADACOMP_2018_LANGUAGE_LARGE = claim.build()
