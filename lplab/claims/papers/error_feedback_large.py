@@ -166,7 +166,7 @@ def signs_all_move(results: Results) -> CheckResult:
 
 @claim.explanation("Error feedback makes up for most of the training loss")
 def closes_the_gap(results: Results) -> CheckResult:
-    """Of what the training loss without memory is above dense, less than a tenth is left with memory, in each pair."""
+    """With memory less than a tenth is left of what the training loss without it is above dense, in each pair."""
     conditions, text = [], []
     for method, name in METHODS.items():
         left, without = (_gap(results, method, memory, "train_loss") for memory in (True, False))

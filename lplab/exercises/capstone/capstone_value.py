@@ -14,7 +14,7 @@ from typing import Any
 
 from lplab.claims.framework.branches import BranchPlan
 from lplab.exercises.capstone.points import Marking, marking_of
-from lplab.exercises.capstone.scores import Score
+from lplab.exercises.capstone.scores import RecipeCosts, Score
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.model.exercise import Exercise
 
@@ -48,7 +48,7 @@ class Capstone:
     key: str
     command: str
     plan: BranchPlan
-    costs: Any
+    costs: type[RecipeCosts]
     names: Sequence[str]
     plain: str
     data_of: Callable[[str], dict[str, Any]]
@@ -65,7 +65,7 @@ class Capstone:
 
     @property
     def id(self) -> str:
-        """Of the exercise."""
+        """The id of the exercise as which the capstone is graded."""
         return self.exercise.id
 
     @property
