@@ -268,7 +268,6 @@ claim.compared(
         {
             "chunk 1": "sums without chunks",
             "chunk 64": "sums with chunks of 64",
-            "FP8, float32 sums": "FP8 with exact sums",
             "1-6-5, chunk 1": "in 1-6-5, without chunks",
             "1-6-5, chunk 64": "in 1-6-5, with chunks of 64",
         },
