@@ -12,8 +12,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lplab.parallel import group_norm_loops
-
 
 class GroupBatchNorm2d(nn.Module):
     """Batch norm over each group of ``examples`` consecutive examples of a batch, as if each were a batch of its own.
@@ -71,6 +69,8 @@ class _Normalization(torch.autograd.Function):
         y, size = torch.empty_like(flat), (len(x) // layer.examples, len(weight))
         means, variances, factors = (x.new_empty(size) for _ in range(3))
         arrays = [each.detach().numpy() for each in (flat, weight, bias)]
+        from lplab.parallel import group_norm_loops  # loads numba, which learners without batch norm do without
+
         group_norm_loops.normalize(
             *arrays, layer.eps, layer.examples, y.numpy(), means.numpy(), variances.numpy(), factors.numpy()
         )
@@ -89,6 +89,8 @@ class _Normalization(torch.autograd.Function):
             each.detach().numpy() for each in (gradients[0].flatten(2).contiguous(), flat, weight, means, factors)
         ]
         results = (each.numpy() for each in (of_x, of_weight, of_bias))
+        from lplab.parallel import group_norm_loops
+
         group_norm_loops.gradients(*arrays, ctx.layer.examples, *results)
         ctx.layer.tape = of_weight, of_bias
         return of_x.view_as(gradients[0]), of_weight.sum(0), of_bias.sum(0), None

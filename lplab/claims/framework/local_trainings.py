@@ -108,7 +108,7 @@ def train(arm: Arm, seed: int) -> dict[str, float]:
     """
     test = branch_transformer().test
     with one_thread():
-        run = learners_of(arm, seed)
+        run = learners_of(arm, seed, BEFORE, STEPS)
         numbers = {"loss_0": test_loss(run.model, test)}
         for made in run.rounds(STEPS // arm.every * arm.fragments):
             steps = (made.number + 1) * arm.every // arm.fragments

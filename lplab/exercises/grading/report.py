@@ -72,7 +72,7 @@ def report_of(state: ProgressState, labs: Sequence[str] = (), name: str = "") ->
 def own_recipe_of(scored: OwnRecipe, capstone: Capstone = FEW_BITS) -> dict[str, Any]:
     """The recipe of a capstone that was scored last, its costs, and its gaps on the seeds of practice.
 
-    >>> own_recipe_of(OwnRecipe('{"weight": "nvfp4"}', 6.5, 0.6, "0.03 0.05", "0 1"))["gap"]
+    >>> own_recipe_of(OwnRecipe('{"weight": "nvfp4"}', 6.5, 0.6, gaps="0.03 0.05", seeds="0 1"))["gap"]
     0.04
     """
     if not scored.recipe:

@@ -10,19 +10,12 @@ import pytest
 
 from lplab import cli
 from lplab.cli import capstone, grade, school
-from lplab.exercises.capstone.costs import Costs, costs_of
+from lplab.exercises.capstone.costs import BUDGET, Costs, costs_of
 from lplab.exercises.capstone.points import AT_BEST, FOR_BUDGET, MAX_POINTS, marking_of
 from lplab.exercises.capstone.published_recipes import PLAIN, RECIPES
 from lplab.exercises.capstone.score_process import LIMIT_SECONDS
-from lplab.exercises.capstone.scoring import (
-    BUDGET,
-    HELD_BACK_SEEDS,
-    MAX_SEEDS,
-    PLAN,
-    PRACTICE_SEEDS,
-    Score,
-    checked_recipe,
-)
+from lplab.exercises.capstone.scores import HELD_BACK_SEEDS, MAX_SEEDS, PRACTICE_SEEDS, Score
+from lplab.exercises.capstone.scoring import PLAN, checked_recipe
 from lplab.exercises.capstone.stored_field import default_path, field
 from lplab.exercises.checks.credit import partial_points
 from lplab.exercises.grading.judging import MAX_RECIPES
