@@ -26,7 +26,16 @@ from lplab.exercises.model.exercise import Exercise
 OPEN = (  # their solutions stay: figures, reasons or other checks call them with arguments that nobody knows before
     "01.2", "03.4", "04.4", "05.1", "05.2", "06.1", "08.2", "10.2", "14.3",
 )  # fmt: skip
-PAGES = ("glossary", "capstone", "claims", "clusters", "compress_training", "learners", "numbers")  # labs lead to these
+PAGES = (
+    "glossary",
+    "capstone",
+    "claims",
+    "clusters",
+    "compress_training",
+    "learners",
+    "measure_claims",
+    "numbers",
+)  # labs lead to these, or they to one another
 BESIDE = ("start.py", "pyproject.toml", "constraints.txt", "LICENSE", *(f"docs/{name}.md" for name in PAGES))
 ROOT = Path(lplab.__file__).parents[1]  # of a checkout
 README = """# {title}

@@ -245,9 +245,9 @@ def test_gradescope_gets_the_fields_that_it_knows(out, marks, by_file):
     assert "of computing" in loop["tests"][1]["output"]
 
 
-def no_recipe_is_scored(others):
-    """The published recipe of lab 14's cell earns nothing, so that its training can be left out."""
-    return CapstoneJudge(others, {}, (), problem="no training in this test")
+def no_recipe_is_scored(others, seeds, jobs, capstone):
+    """The published recipe of a lab's cell earns nothing, so that its training can be left out."""
+    return CapstoneJudge(others, {}, (), problem="no training in this test", capstone=capstone)
 
 
 @pytest.mark.parametrize("path", one_in_three(sorted(LABS.glob("*.ipynb"))), ids=lambda path: path.stem)
@@ -255,7 +255,7 @@ def test_a_solved_lab_gets_all_points(path, tmp_path):
     lab = json.loads(path.read_text("utf-8"))
     (tmp_path / "unsolved.ipynb").write_text(json.dumps(lab))
     (tmp_path / "solved.ipynb").write_text(json.dumps(notebooks.solved(lab)))
-    marks = grade(tmp_path, jobs=1, judged_by=judge_here, capstone_judge=lambda others, *_: no_recipe_is_scored(others))
+    marks = grade(tmp_path, jobs=1, judged_by=judge_here, capstone_judge=no_recipe_is_scored)
     assert [exercise.lab for exercise in marks.exercises] == [path.name[:2]] * len(marks.exercises)
     points = sum(exercise.points for exercise in marks.exercises if exercise.id not in exercise_catalogue.CAPSTONES)
     assert [student.total for student in marks.students] == [points, 0] and points > 0

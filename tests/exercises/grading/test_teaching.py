@@ -11,6 +11,7 @@ import pytest
 from lplab import cli
 from lplab.cli import capstone, grade, school
 from lplab.exercises.capstone.costs import BUDGET, Costs, costs_of
+from lplab.exercises.capstone.few_bits_capstone import FEW_BITS
 from lplab.exercises.capstone.points import AT_BEST, FOR_BUDGET, MAX_POINTS, marking_of
 from lplab.exercises.capstone.published_recipes import PLAIN, RECIPES
 from lplab.exercises.capstone.score_process import LIMIT_SECONDS
@@ -21,7 +22,6 @@ from lplab.exercises.checks.credit import partial_points
 from lplab.exercises.grading.judging import MAX_RECIPES
 from lplab.exercises.grading.release import OPEN
 from lplab.exercises.grading.weights import read_weights
-from lplab.exercises.model.exercise_catalogue import CAPSTONE
 from lplab.formats import ROUNDINGS, SCALE_RULES
 from lplab.recordings import ingredient_runs
 from lplab.training.recipe.recipe_data import EXCEPTIONS, OPERANDS, RULE_KEYS, parse_json
@@ -73,7 +73,8 @@ def test_the_exercises_that_it_names_are_those_of_the_code():
 
 # ---- the capstone ----------------------------------------------------------------------------------------------------
 
-STUDENTS = (PROJECT / "docs" / "capstone.md").read_text("utf-8")
+PAGE = (PROJECT / "docs" / "capstone.md").read_text("utf-8")
+STUDENTS, MEETING_PAGE = PAGE.split("\n## Lab 16: a way to meet\n")  # what is said of each capstone
 JOINED = " ".join(STUDENTS.split())
 
 
@@ -106,7 +107,7 @@ def test_budget_and_points_of_both_pages_are_those_of_the_code():
     assert f"trains {PLAN.before} steps in float32" in STUDENTS and f"go on for {PLAN.steps} steps" in STUDENTS
     assert "seeds {}, {} and {}".format(*PRACTICE_SEEDS) in STUDENTS
     assert "the seeds are {}, {} and {}".format(*HELD_BACK_SEEDS) in TEXT
-    assert f"exercise {CAPSTONE}, with {MAX_POINTS} points" in TEXT and f'`"{CAPSTONE}" = 30`' in TEXT
+    assert f"exercise {FEW_BITS.id}, with {MAX_POINTS} points" in TEXT and f'`"{FEW_BITS.id}" = 30`' in TEXT
     assert f"ends after {LIMIT_SECONDS / 60:.0f} minutes" in TEXT and "the six recipes of the field" in TEXT
     assert len(RECIPES) == 6 and MAX_RECIPES == 3 and MAX_SEEDS == 10
 
@@ -156,3 +157,12 @@ def test_the_commands_of_the_students_page_are_taken(monkeypatch):
         assert cli.main(shlex.split(line.strip())) == 0, line
     assert seen == [(None, None), (None, "plain MXFP4"), (Path("my.json"), None)]
     assert "plain MXFP4" in RECIPES
+
+
+def test_the_commands_of_the_page_on_lab_16_are_taken(monkeypatch):
+    seen = []
+    monkeypatch.setattr(capstone, "run_capstone", lambda args: seen.append((args.lab, args.file, args.start_from)) or 0)
+    for line in re.findall(r"^lplab (capstone.*?)(?: > .*)?(?: +#.*)?$", MEETING_PAGE, re.MULTILINE):
+        assert cli.main(shlex.split(line.strip())) == 0, line
+    assert [args[1:] for args in seen] == [(None, None), (None, "SparseLoCo (2025)"), (Path("my.json"), None)]
+    assert {str(args[0]) for args in seen} == {"16"}
