@@ -137,7 +137,10 @@ def on_a_page(book: dict[str, Any], name: str, recordings: Path, lite: bool = Fa
     book["metadata"].pop("widgets", None)
     sources = ["".join(cell["source"]) for cell in book["cells"]]
     solved = {found[2] for source in sources for found in CHECK.finditer(source)}
-    book["cells"][0]["source"] = first_screen(sources, name, lite)
+    outputs = json.dumps([cell.get("outputs", []) for cell in book["cells"]])
+    moving = [found[1] for source in sources if (found := MECHANISM.search(source))]
+    moving = [own for own in moving if f'id=\\"mechanism-{own}\\"' in outputs]  # not where the lab was not run
+    book["cells"][0]["source"] = first_screen(sources, name, moving, lite)
     for cell, source in zip(book["cells"], sources, strict=True):
         if cell["cell_type"] == "markdown":
             cell["source"] = rewritten("".join(cell["source"]), Path("labs"))
@@ -167,12 +170,13 @@ def html_output(text: str) -> dict[str, Any]:
     return {"output_type": "display_data", "metadata": {}, "data": {"text/html": text, "text/plain": ""}}
 
 
-def first_screen(sources: list[str], name: str, lite: bool) -> str:
+def first_screen(sources: list[str], name: str, moving: list[str], lite: bool) -> str:
     """The first cell of a lab as a page begins with it: minutes, what to know before, the question, what moves below.
 
     Args:
         sources: of the lab's cells.
         name: of its file.
+        moving: the names of its mechanisms.
         lite: whether there is an edition for browsers.
     """
     from lplab.widgets.mechanisms import MECHANISMS
@@ -181,8 +185,7 @@ def first_screen(sources: list[str], name: str, lite: bool) -> str:
     number, question, minutes = next(row for row in course_map() if row[0] == name[:2])
     before = "a little Python" if number < "02" else "[Lab 01](01_few_bits_many_decisions.ipynb)"
     first = f"{minutes} minutes · to know before: {before} · *{question}*"
-    moving = [found[1] for source in sources[1:] if (found := MECHANISM.search(source))]
-    links = [f'<a href="#mechanism-{name}">{MECHANISMS[name].title}</a>' for name in moving]
+    links = [f'<a href="#mechanism-{own}">{MECHANISMS[own].title}</a>' for own in moving]
     below = [f"Try it below: {' · '.join(links)}"] if links else []
     texts = [RUN_ALL.sub(lambda found: f"*{found[1]}*" if found[1] else "", text) for text in paragraphs]
     texts = [text for text in texts if text.strip() and not HEAD_ONLY.search(text)]
