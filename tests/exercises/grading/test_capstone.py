@@ -682,14 +682,16 @@ def test_a_verdict_says_the_points_and_how_they_come_about():
 
 
 @pytest.mark.slow
-def test_a_class_is_graded_with_the_command(folder, tmp_path, capsys):
+def test_a_class_is_graded_with_the_command(folder, tmp_path, capsys, monkeypatch):
     """At full length, on one held-back seed: float32 and the recipes in processes of their own."""
+    monkeypatch.setattr(module, "score_apart", score_process.score_apart)  # not what other tests put there
     out = tmp_path / "marks"
     assert cli.main(["grade", str(folder), "--lab", "14", "--out", str(out), "--capstone-seeds", "9001"]) == 0
     text = capsys.readouterr().out
     assert f"{CAPSTONE} A recipe of your own" in text
     marks = json.loads((out / "marks.json").read_text("utf-8"))
     got = {student["name"]: student["marks"][-1] for student in marks["students"]}
+    assert score_in(got["ada"]["lines"]), got["ada"]
     _, gaps = score_in(got["ada"]["lines"])
     assert len(gaps) == 1 and 0 < gaps[0] < 0.2 and got["ada"]["points"] >= FOR_BUDGET
     assert "seeds 9001" in (out / "overview.html").read_text("utf-8")
