@@ -129,8 +129,8 @@ def test_without_the_fence_the_attacks_succeed(name, places, tmp_path, monkeypat
     """So they test the fence, and are not stopped by their own mistakes."""
     monkeypatch.setattr(processes, "CHILD", changed_child(tmp_path, abi="0", seccomp="False"))
     attack = next(one for one in CLASS if one.name == name)
-    told = " ".join(judged(attack, places).lines)
-    assert "loot:" in told.replace("'loot: {attack()}'", "")
+    tries = (" ".join(judged(attack, places, ROUND).lines) for _ in range(5))  # a fork races with its parent
+    assert any("loot:" in told.replace("'loot: {attack()}'", "") for told in tries)
 
 
 # ---- kernels that have a part of it ----------------------------------------------------------------------------------
