@@ -59,11 +59,11 @@ def test_no_model_outlives_its_process_group(monkeypatch):
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
 
-    before = {id(thing) for thing in gc.get_objects() if isinstance(thing, DistributedDataParallel)}
+    before = {id(thing) for thing in gc.get_objects() if issubclass(type(thing), DistributedDataParallel)}
     destroy, alive = dist.destroy_process_group, []
 
     def watched_destroy():
-        models = (thing for thing in gc.get_objects() if isinstance(thing, DistributedDataParallel))
+        models = (thing for thing in gc.get_objects() if issubclass(type(thing), DistributedDataParallel))
         alive.append([model for model in models if id(model) not in before])
         destroy()
 
