@@ -50,19 +50,20 @@ def measure(point: Point, seed: int) -> Numbers:
     return run(LSTM, point["method"], seed, STEPS)
 
 
-def _of(results: Results, method: str, number: str = "loss") -> np.ndarray:
+def values_of(results: Results, method: str, number: str = "loss") -> np.ndarray:
+    """A number of a method, seed by seed."""
     return results.values(number, method=method)
 
 
-def _gap(results: Results, number: str = "loss") -> np.ndarray:
+def gap_of(results: Results, number: str = "loss") -> np.ndarray:
     """AdaComp minus uncompressed, seed by seed."""
-    return _of(results, ADACOMP, number) - _of(results, DENSE, number)
+    return values_of(results, ADACOMP, number) - values_of(results, DENSE, number)
 
 
 @claim.criterion("At least 200 times smaller, by the paper's counting")
 def ratio_holds(results: Results) -> CheckResult:
     """Every seed's ratio is at least the published one."""
-    ratio, sent = (_of(results, ADACOMP, number) for number in ("paper", "sent_per_bin"))
+    ratio, sent = (values_of(results, ADACOMP, number) for number in ("paper", "sent_per_bin"))
     return CheckResult(
         bool(ratio.min() >= PUBLISHED[LSTM]),
         f"{median_and_range(ratio, 0)} times smaller as the paper counts ({median_and_range(sent, 1)} elements in each "
@@ -73,9 +74,9 @@ def ratio_holds(results: Results) -> CheckResult:
 @claim.criterion("As good as uncompressed")
 def as_good_as_dense(results: Results) -> CheckResult:
     """The test loss is surely within 1 % of that with uncompressed gradients."""
-    gap, base = _gap(results), _of(results, DENSE)
+    gap, base = gap_of(results), values_of(results, DENSE)
     bound = BOUND * float(base.mean())
-    errors = [float(np.median(_of(results, method, "error"))) for method in (ADACOMP, DENSE)]
+    errors = [float(np.median(values_of(results, method, "error"))) for method in (ADACOMP, DENSE)]
     return paired_result(
         f"AdaComp minus uncompressed, test loss, mean of {gap.size} pairs: {paired_text(gap)} bits. Every pair must "
         f"surely be within 1 %, which is {bound:.3f}; {int((gap > bound).sum())} of {gap.size} is not (uncompressed "
@@ -87,8 +88,8 @@ def as_good_as_dense(results: Results) -> CheckResult:
 @claim.explanation("It is late, and catches up")
 def late_not_lost(results: Results) -> CheckResult:
     """Behind uncompressed by less at the end than in the middle, on every seed: what is kept back comes late."""
-    half, end = _gap(results, "train_loss_half"), _gap(results, "train_loss")
-    wait = TASKS[LSTM][2] / np.median(_of(results, ADACOMP, "sent_per_bin"))
+    half, end = gap_of(results, "train_loss_half"), gap_of(results, "train_loss")
+    wait = TASKS[LSTM][2] / np.median(values_of(results, ADACOMP, "sent_per_bin"))
     return paired_result(
         f"The training loss is behind the uncompressed one by {paired_text(half)} bits after {STEPS // 2:,} steps and "
         f"by {paired_text(end)} (means of the pairs) after {STEPS:,}; an element waits for about {wait:.0f} steps.",
@@ -100,15 +101,17 @@ def late_not_lost(results: Results) -> CheckResult:
 @claim.summary
 def measured(results: Results) -> str:
     """Ratio and losses."""
-    paper, payload = (float(np.median(_of(results, ADACOMP, number))) for number in ("paper", "payload"))
-    ours, base = (median_and_range(_of(results, method), 3) for method in (ADACOMP, DENSE))
+    paper, payload = (float(np.median(values_of(results, ADACOMP, number))) for number in ("paper", "payload"))
+    ours, base = (median_and_range(values_of(results, method), 3) for method in (ADACOMP, DENSE))
     return f"{paper:.0f} times as the paper counts, {payload:.0f} as bytes, test loss {ours} bits (uncompressed {base})"
 
 
-claim.draw("times smaller, as the paper counts", lambda results: {LSTM: _of(results, ADACOMP, "paper")}, {LSTM: 200})
+claim.draw(
+    "times smaller, as the paper counts", lambda results: {LSTM: values_of(results, ADACOMP, "paper")}, {LSTM: 200}
+)
 claim.draw(
     "loss, bits above uncompressed",
-    lambda results: {"test": _gap(results), "training": _gap(results, "train_loss")},
+    lambda results: {"test": gap_of(results), "training": gap_of(results, "train_loss")},
     statistic=MEAN,
 )
 
@@ -124,8 +127,8 @@ claim.found(ratio_holds, holds="at least 200 times smaller", fails="less than 20
 claim.found(
     as_good_as_dense,
     holds=lambda results: (
-        f"loss within 1 % on {int((_gap(results) <= BOUND * float(_of(results, DENSE).mean())).sum())} of "
-        f"{_gap(results).size} seeds"
+        f"loss within 1 % on {int((gap_of(results) <= BOUND * float(values_of(results, DENSE).mean())).sum())} of "
+        f"{gap_of(results).size} seeds"
     ),
     fails="loss not within 1 % of uncompressed",
 )

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from lplab.claims.framework.branches import PairedCondition, above, paired_result, paired_text, within
+from lplab.claims.framework.branches import PairedCondition, above, paired_result, paired_text
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.parity import ParityRow
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.seed_comparisons import median_and_range
 from lplab.claims.papers import adacomp_2018_language as small
-from lplab.claims.papers.adacomp_2018 import LEARNERS, LSTM, PUBLISHED, TASKS, Counted, RecordingCompressor
-from lplab.claims.papers.adacomp_2018_language import ADACOMP, ADACOMP_2018_LANGUAGE, BOUND, DENSE, METHODS
+from lplab.claims.papers.adacomp_2018 import LEARNERS, LSTM, TASKS, Counted, RecordingCompressor
+from lplab.claims.papers.adacomp_2018_language import ADACOMP, ADACOMP_2018_LANGUAGE, DENSE, METHODS
 from lplab.compression import AdaComp, Compressor, Dense
 
 STEPS = 6500
@@ -110,46 +110,16 @@ def measure(point: Point, seed: int) -> Numbers:
     return run(point["method"], seed, STEPS)
 
 
-def _of(results: Results, method: str, number: str = "loss") -> np.ndarray:
-    return results.values(number, method=method)
-
-
-def _gap(results: Results, number: str = "loss") -> np.ndarray:
-    """AdaComp minus uncompressed, seed by seed."""
-    return _of(results, ADACOMP, number) - _of(results, DENSE, number)
-
-
-@claim.criterion("At least 200 times smaller, by the paper's counting")
-def ratio_holds(results: Results) -> CheckResult:
-    """Every seed's ratio is at least the published one."""
-    ratio, sent = (_of(results, ADACOMP, number) for number in ("paper", "sent_per_bin"))
-    return CheckResult(
-        bool(ratio.min() >= PUBLISHED[LSTM]),
-        f"{median_and_range(ratio, 0)} times smaller as the paper counts ({median_and_range(sent, 1)} elements in each "
-        f"bin of {BIN}).",
-    )
-
-
-@claim.criterion("As good as uncompressed")
-def as_good_as_dense(results: Results) -> CheckResult:
-    """The test loss is surely within 1 % of that with uncompressed gradients."""
-    gap, base = _gap(results), _of(results, DENSE)
-    bound = BOUND * float(base.mean())
-    errors = [float(np.median(_of(results, method, "error"))) for method in (ADACOMP, DENSE)]
-    return paired_result(
-        f"AdaComp minus uncompressed, test loss, mean of {gap.size} pairs: {paired_text(gap)} bits. Every pair must "
-        f"surely be within 1 %, which is {bound:.3f} (uncompressed {median_and_range(base, 3)}; {errors[0]:.1f} % "
-        f"wrong, uncompressed {errors[1]:.1f} %).",
-        within(gap, bound),
-    )
+claim.criterion("At least 200 times smaller, by the paper's counting")(small.ratio_holds)
+claim.criterion("As good as uncompressed")(small.as_good_as_dense)
 
 
 @claim.explanation("It is late, and catches up")
 def late_not_lost(results: Results) -> CheckResult:
     """Behind uncompressed after a quarter of the steps, and by less at the end, on every seed."""
-    gaps = [_gap(results, f"train_loss_{k}") for k in QUARTERS]
+    gaps = [small.gap_of(results, f"train_loss_{k}") for k in QUARTERS]
     text = ", ".join(paired_text(gap, 3) for gap in gaps)
-    wait = BIN / np.median(_of(results, ADACOMP, "sent_per_bin"))
+    wait = BIN / np.median(small.values_of(results, ADACOMP, "sent_per_bin"))
     return paired_result(
         f"The training loss after each quarter of the steps is above the uncompressed one by {text} bits; an element "
         f"waits for about {wait:.0f} of {STEPS:,} steps.",
@@ -161,17 +131,21 @@ def late_not_lost(results: Results) -> CheckResult:
 @claim.summary
 def measured(results: Results) -> str:
     """Ratio and losses."""
-    paper, payload = (float(np.median(_of(results, ADACOMP, number))) for number in ("paper", "payload"))
-    ours, base = (median_and_range(_of(results, method), 3) for method in (ADACOMP, DENSE))
+    paper, payload = (float(np.median(small.values_of(results, ADACOMP, number))) for number in ("paper", "payload"))
+    ours, base = (median_and_range(small.values_of(results, method), 3) for method in (ADACOMP, DENSE))
     return f"{paper:.0f} times as the paper counts, {payload:.0f} as bytes, test loss {ours} bits (uncompressed {base})"
 
 
-claim.draw("times smaller, as the paper counts", lambda results: {LSTM: _of(results, ADACOMP, "paper")}, {LSTM: 200})
+claim.draw(
+    "times smaller, as the paper counts",
+    lambda results: {LSTM: small.values_of(results, ADACOMP, "paper")},
+    {LSTM: 200},
+)
 claim.draw(
     "loss, bits above uncompressed",
     lambda results: {
-        "test": _gap(results),
-        **{f"training, {k} of 4 quarters": _gap(results, f"train_loss_{k}") for k in QUARTERS},
+        "test": small.gap_of(results),
+        **{f"training, {k} of 4 quarters": small.gap_of(results, f"train_loss_{k}") for k in QUARTERS},
     },
     statistic=MEAN,
 )
@@ -180,7 +154,7 @@ claim.compared(
     ours_on="characters, an LSTM of two layers",
     rows=({"LSTM": "LSTM, times smaller"}, {"test": "LSTM, test loss"}),
 )
-claim.found(ratio_holds, holds="at least 200 times smaller", fails="less than 200 times smaller")
-claim.found(as_good_as_dense, holds="text as accurate", fails="loss not within 1 % of uncompressed")
+claim.found(small.ratio_holds, holds="at least 200 times smaller", fails="less than 200 times smaller")
+claim.found(small.as_good_as_dense, holds="text as accurate", fails="loss not within 1 % of uncompressed")
 
 ADACOMP_2018_LANGUAGE_LARGE = claim.build()

@@ -8,7 +8,7 @@ the size of messages were written after the runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -170,27 +170,42 @@ for _method, (_tested, _bound) in BOUNDS.items():
     )
 
 
-@claim.explanation("FP8 of 2018 is worse than the hybrid with the depthwise net and the Transformer")
-def one_format_is_worse(results: Results) -> CheckResult:
+def worse_than_hybrid(domains: Sequence[str]) -> Callable[[Results], CheckResult]:
     """The sentence of 2019: one 8-bit format for everything degrades MobileNet and the Transformer."""
-    gaps = {domain: training_gaps(results, domain, FP8, HYBRID) for domain in (PICTURES, CHARACTERS)}
-    each = join_words(
-        [
-            f"{paired_text(train)} bits in training, {paired_text(test)} in the test ({d})"
-            for d, (train, test) in gaps.items()
-        ]
-    )
-    return paired_result(
-        f"FP8 of 2018 against the hybrid: {each}.", *(condition for pair in gaps.values() for condition in worse(*pair))
-    )
+
+    def check(results: Results) -> CheckResult:
+        gaps = {domain: training_gaps(results, domain, FP8, HYBRID) for domain in domains}
+        each = join_words(
+            [
+                f"{paired_text(train)} bits in training, {paired_text(test)} in the test ({d})"
+                for d, (train, test) in gaps.items()
+            ]
+        )
+        conditions = (condition for pair in gaps.values() for condition in worse(*pair))
+        return paired_result(f"FP8 of 2018 against the hybrid: {each}.", *conditions)
+
+    return check
 
 
-@claim.explanation("Four bits cost more than eight in the training loss of every domain")
-def four_bits_cost_more(results: Results) -> CheckResult:
+claim.explanation("FP8 of 2018 is worse than the hybrid with the depthwise net and the Transformer")(
+    worse_than_hybrid((PICTURES, CHARACTERS))
+)
+
+
+def costs_more_than_eight_bits(domains: Sequence[str]) -> Callable[[Results], CheckResult]:
     """INT4/FP4 against hybrid FP8, where noise is least: the mean training loss of the last half."""
-    gaps = {domain: training_gaps(results, domain, FOUR, HYBRID)[0] for domain in DOMAINS}
-    each = join_words([f"{paired_text(gap)} ({domain})" for domain, gap in gaps.items()])
-    return paired_result(f"INT4/FP4 above hybrid FP8, bits: {each}.", *map(above, gaps.values()))
+
+    def check(results: Results) -> CheckResult:
+        gaps = {domain: training_gaps(results, domain, FOUR, HYBRID)[0] for domain in domains}
+        each = join_words([f"{paired_text(gap)} ({domain})" for domain, gap in gaps.items()])
+        return paired_result(f"INT4/FP4 above hybrid FP8, bits: {each}.", *map(above, gaps.values()))
+
+    return check
+
+
+claim.explanation("Four bits cost more than eight in the training loss of every domain")(
+    costs_more_than_eight_bits(DOMAINS)
+)
 
 
 @claim.explanation("In float32 all four networks have learned")
@@ -203,22 +218,37 @@ def all_have_learned(results: Results) -> CheckResult:
     return CheckResult(learned, f"Wrong in float32: {each}; characters take {np.mean(bits):.2f} bits, guessing 6.23.")
 
 
-@claim.explanation("No judged cell is surely beyond its bound")
-def noise_or_loss(results: Results) -> CheckResult:
-    """What so few seeds can tell apart: a loss that is surely larger than the bound, and one that may be noise."""
-    judged = [(method, domain, bound) for method, (tested, bound) in BOUNDS.items() for domain in tested]
-    gaps = {(method, domain): within(gaps_to_float(results, domain, method), bound) for method, domain, bound in judged}
-    beyond = [cell for cell, gap in gaps.items() if gap.refuted]
-    undecided = [cell for cell, gap in gaps.items() if not (gap.holds or gap.refuted)]
+def none_beyond_bound(tested: Mapping[str, Sequence[str]]) -> Callable[[Results], CheckResult]:
+    """What so few seeds can tell apart: a loss that is surely larger than the bound, and one that may be noise.
 
-    def cell_names(cells: list[tuple[str, str]]) -> str:
-        return join_words([f"{method} in {domain}" for method, domain in cells]) or "none"
+    Args:
+        tested: by method the domains in which it is judged.
+    """
 
-    return CheckResult(
-        not beyond,
-        f"Of {len(gaps)} judged cells, surely beyond the bound: {cell_names(beyond)}; undecided with so few seeds: "
-        f"{cell_names(undecided)}.",
-    )
+    def check(results: Results) -> CheckResult:
+        gaps = {
+            (method, domain): within(gaps_to_float(results, domain, method), BOUNDS[method][1])
+            for method, domains in tested.items()
+            for domain in domains
+        }
+        beyond = [cell for cell, gap in gaps.items() if gap.refuted]
+        undecided = [cell for cell, gap in gaps.items() if not (gap.holds or gap.refuted)]
+
+        def cell_names(cells: list[tuple[str, str]]) -> str:
+            return join_words([f"{method} in {domain}" for method, domain in cells]) or "none"
+
+        return CheckResult(
+            not beyond,
+            f"Of {len(gaps)} judged cells, surely beyond the bound: {cell_names(beyond)}; undecided with so few seeds: "
+            f"{cell_names(undecided)}.",
+        )
+
+    return check
+
+
+claim.explanation("No judged cell is surely beyond its bound")(
+    none_beyond_bound({method: domains for method, (domains, _) in BOUNDS.items()})
+)
 
 
 @claim.explanation("The depthwise network's messages are hardly smaller")

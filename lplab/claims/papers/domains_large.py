@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lplab.claims.framework import larger_models
-from lplab.claims.framework.branches import BranchPlan, above, paired_result, paired_text, within, worse
+from lplab.claims.framework.branches import BranchPlan, above, paired_result, paired_text
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.parity import ParityRow
@@ -196,27 +196,14 @@ for _method, (_, _bound) in BOUNDS.items():
     )
 
 
-@claim.explanation("FP8 of 2018 is worse than the hybrid with the depthwise net and the Transformer")
-def one_format_is_worse(results: Results) -> CheckResult:
-    """The sentence of 2019: one 8-bit format for everything degrades MobileNet and the Transformer."""
-    gaps = {domain: training_gaps(results, domain, FP8, HYBRID) for domain in (DEPTHWISE, CHARACTERS)}
-    each = join_words(
-        [
-            f"{paired_text(train)} bits in training, {paired_text(test)} in the test ({d})"
-            for d, (train, test) in gaps.items()
-        ]
-    )
-    return paired_result(
-        f"FP8 of 2018 against the hybrid: {each}.", *(condition for pair in gaps.values() for condition in worse(*pair))
-    )
+claim.explanation("FP8 of 2018 is worse than the hybrid with the depthwise net and the Transformer")(
+    domains.worse_than_hybrid((DEPTHWISE, CHARACTERS))
+)
 
 
-@claim.explanation("Four bits cost more than eight in the training loss of every domain")
-def four_bits_cost_more(results: Results) -> CheckResult:
-    """INT4/FP4 against hybrid FP8, where noise is least: the mean training loss of the last half."""
-    gaps = {domain: training_gaps(results, domain, FOUR, HYBRID)[0] for domain in LARGER_DOMAINS}
-    each = join_words([f"{paired_text(gap)} ({domain})" for domain, gap in gaps.items()])
-    return paired_result(f"INT4/FP4 above hybrid FP8, bits: {each}.", *map(above, gaps.values()))
+claim.explanation("Four bits cost more than eight in the training loss of every domain")(
+    domains.costs_more_than_eight_bits(LARGER_DOMAINS)
+)
 
 
 @claim.explanation("The depthwise network loses more than the residual one with four bits")
@@ -240,25 +227,7 @@ def all_have_learned(results: Results) -> CheckResult:
     return CheckResult(learned, f"Wrong in float32: {each}; characters take {np.mean(bits):.2f} bits, guessing 6.23.")
 
 
-@claim.explanation("No judged cell is surely beyond its bound")
-def noise_or_loss(results: Results) -> CheckResult:
-    """What so few seeds can tell apart: a loss that is surely larger than the bound, and one that may be noise."""
-    gaps = {
-        (method, domain): within(gaps_to_float(results, domain, method), BOUNDS[method][1])
-        for method, tested in TESTED.items()
-        for domain in tested
-    }
-    beyond = [cell for cell, gap in gaps.items() if gap.refuted]
-    undecided = [cell for cell, gap in gaps.items() if not (gap.holds or gap.refuted)]
-
-    def cell_names(cells: list[tuple[str, str]]) -> str:
-        return join_words([f"{method} in {domain}" for method, domain in cells]) or "none"
-
-    return CheckResult(
-        not beyond,
-        f"Of {len(gaps)} judged cells, surely beyond the bound: {cell_names(beyond)}; undecided with so few seeds: "
-        f"{cell_names(undecided)}.",
-    )
+claim.explanation("No judged cell is surely beyond its bound")(domains.none_beyond_bound(TESTED))
 
 
 @claim.explanation("The residual network's messages are more than five times smaller")
