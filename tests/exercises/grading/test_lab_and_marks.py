@@ -1,6 +1,7 @@
 """What passes in the lab passes in the marks: answers with helper cells, by kernel, by report and by notebook."""
 
 import ast
+import asyncio
 import builtins
 import contextlib
 import functools
@@ -9,6 +10,7 @@ import io
 import json
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
 import pytest
@@ -215,7 +217,10 @@ def with_helper(exercise, use):
 def shell():
     """A shell that leaves nothing behind: it takes the place of __main__, from which other tests start processes."""
     main = sys.modules["__main__"]
-    yield InteractiveShell(config=Config({"HistoryManager": {"hist_file": ":memory:"}}))
+    shell = InteractiveShell(config=Config({"HistoryManager": {"hist_file": ":memory:"}}))
+    with ThreadPoolExecutor(1) as other:  # a browser of other tests keeps the event loop of this thread running
+        shell.loop_runner = lambda coroutine: other.submit(asyncio.run, coroutine).result()
+        yield shell
     sys.modules["__main__"] = main
 
 
