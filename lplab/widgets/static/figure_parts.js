@@ -756,10 +756,13 @@ function widened(axes, room) {
 
 const clamped = (value, low, high) => Math.min(high, Math.max(low, value));
 
-/** What traces have in the form for a phone, or in the other: they say it themselves, in `meta.phone`. */
+/**
+ * What traces have in the form for a phone, or in the other: they say it themselves, in `meta.phone`. Null is plotly's own
+ * value; what is undefined it would leave as it was.
+ */
 function ofForm(data, phone) {
   const marked = data.map((trace, k) => [k, trace]).filter(([, { meta }]) => meta?.phone);
-  const chosen = ({ meta, ...trace }) => Object.keys(meta.phone).map((name) => [name, (phone ? meta.phone : trace)[name]]);
+  const chosen = ({ meta, ...trace }) => Object.keys(meta.phone).map((name) => [name, (phone ? meta.phone : trace)[name] ?? null]);
   return new Map(marked.map(([k, trace]) => [k, Object.fromEntries(chosen(trace))]));
 }
 
