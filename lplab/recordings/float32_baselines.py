@@ -147,9 +147,9 @@ def baselines_table() -> str:
     for each in float32_baselines().values():
         plan, values = each.plan, each.values
         digits, unit = (1, "%") if plan.unit == PICTURES else (2, "bits")
-        ours = f"{np.mean(values):.{digits}f} {unit} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+        mean, low, high = (f"{value:.{digits}f}" for value in (np.mean(values), min(values), max(values)))
+        ours = f"{mean} {unit} ({low} to {high}), {len(values)} seeds" if len(values) > 1 else f"{mean} {unit}, 1 seed"
         others = "; ".join(f"{one.network}: {one.value:.{digits}f} {unit}, {one.source}" for one in plan.elsewhere)
-        seeds = f"{len(values)} seed{'s' * (len(values) > 1)}"
-        cells = (plan.network, f"{plan.steps:,}", f"{each.minutes:.1f}", f"{ours}, {seeds}", others)
+        cells = (plan.network, f"{plan.steps:,}", f"{each.minutes:.1f}", ours, others)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
