@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import hypothesis
+import pytest
 
 # Collection makes some million objects that stay, and looking through them for garbage takes a quarter of its time.
 gc.disable()
@@ -66,3 +67,9 @@ def pytest_collect_file(file_path: Path) -> None:
     if inside and inside[0] == "lplab":
         with contextlib.suppress(ImportError):  # pytest tells of it, when it imports the file
             importlib.import_module(".".join(inside))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """An example of a docstring begins with nobody's progress: which tests the process ran before does not matter."""
+    if isinstance(item, pytest.DoctestItem):
+        Path(os.environ["LPLAB_PROGRESS"]).unlink(missing_ok=True)
