@@ -157,16 +157,8 @@ def byte_loss_plane(
     limits = np.array([] if budget is None else [budget])
     ends = np.log10(np.concatenate([both[:, 0], limits]))
     low, high = ends.min() - ROOM, ends.max() + ROOM
-    # At the left of its dot a name has room, but for dots at the left end, and those with a dot of their height there;
-    # where that dot is further away, the name stands higher or lower, as on a phone it would lie on the other's name.
-    log, tall = np.log10(x), np.ptp(y) or 1.0
-    right, apart = log[:, None] - log, abs(y[:, None] - y) / tall
-    level = (right > 0) & (apart < 1 / 8)
-    before = ((right > 0) & (right < 1) & (apart < 1 / 10)).any(axis=1)
-    beside = np.where((log > low + (high - low) / 4) & ~before, "middle left", "middle right")
-    is_lower = (level & (y[:, None] < y)).any(axis=1)
-    away = np.where(is_lower, "bottom left", "top left")
-    places = np.where((beside == "middle left") & level.any(axis=1), away, beside)
+    ruled, level_names = _level_lines(levels, 10.0**low, 10.0**high)
+    places = _places_of_names(np.log10(x), y, low + (high - low) / 4)
     texts = [f"    {way}" if "right" in place else f"{way}    " for way, place in zip(points, places, strict=True)]
     names = traces.words("names", x, y, texts, places)
     ends = np.array([*losses, *height_of_dot])
@@ -176,29 +168,45 @@ def byte_loss_plane(
         "shapes": [shapes.upright(limit, dash="dash") for limit in limits.tolist()]
         + [shapes.upright(sent, line=traces.stroke(style.VERMILION, 1.5, "dot")) for sent, _ in both[~is_known]],
     }
-    heights = np.array([*levels.values()], np.float64)
-    ruled = traces.line(
-        "without meetings",
-        traces.segments(np.full(len(heights), 10.0**low), np.full(len(heights), 10.0**high)),
-        traces.segments(heights, heights),
-        traces.stroke(style.GREY, 1, "dot"),
-    )
-    # Names of the levels stand in the corner that no method reaches: above the lines, at the left.
-    marked = traces.words(
-        "levels", np.full(len(heights), 10.0**low), heights, [f" {each}" for each in levels], "top right"
-    )
     told = "; ".join(f"{each} {bytes_word(sent)}, {loss:.3f}" for each, (sent, loss) in points.items())
     lines = ", ".join(f"{each} {loss:.3f}" for each, loss in levels.items())
     own = f"{name}: {_own(chosen, per)}"
     limit = f" The budget is {bytes_word(budget)}." if budget else ""
     return style.apply_style(
-        style.figure([ruled, dots, here, names, marked, above], layout),
+        style.figure([ruled, dots, here, names, level_names, above], layout),
         alt=f"Bytes {what}, and loss in bits a character. {own}. {told}. {lines}.{limit}",
         title=title or f"{own[:1].upper()}{own[1:]}",
         subtitle=legend(entry(here), entry(dots)),
         height=height,
         t=66,
     )
+
+
+def _places_of_names(x: np.ndarray, y: np.ndarray, left_end: float) -> np.ndarray:
+    """Where the name of each dot stands, as plotly says it; x in decades, and names of dots below `left_end` go right.
+
+    At the left of its dot a name has room, but for dots at the left end, and those with a dot of their height there.
+    Where that dot is further away, the name stands higher or lower, as on a phone it would lie on the other's name.
+    """
+    right, apart = x[:, None] - x, abs(y[:, None] - y) / (np.ptp(y) or 1.0)
+    level = (right > 0) & (apart < 1 / 8)
+    before = ((right > 0) & (right < 1) & (apart < 1 / 10)).any(axis=1)
+    is_lower = (level & (y[:, None] < y)).any(axis=1)
+    beside = np.where(level.any(axis=1), np.where(is_lower, "bottom left", "top left"), "middle left")
+    return np.where((x > left_end) & ~before, beside, "middle right")
+
+
+def _level_lines(levels: Mapping[str, float], left: float, right: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Dotted lines at the levels, and their names above them, in the left corner, which no method reaches."""
+    heights = np.array([*levels.values()], np.float64)
+    start, end = np.full(len(heights), left), np.full(len(heights), right)
+    lines = traces.line(
+        "without meetings",
+        traces.segments(start, end),
+        traces.segments(heights, heights),
+        traces.stroke(style.GREY, 1, "dot"),
+    )
+    return lines, traces.words("levels", start, heights, [f" {name}" for name in levels], "top right")
 
 
 def _own(chosen: tuple[float, float] | None, per: str) -> str:
