@@ -184,8 +184,8 @@ claim.found(
 )
 claim.found(
     texts_that_differ_cost_little,
-    holds="texts that differ cost less than 0.027 bits where learners meet",
-    fails="texts that differ cost 0.027 bits or more, or no less than without meetings",
+    holds="texts that differ cost less than 0.027 bits",
+    fails="meetings do not surely make up for texts that differ",
 )
 
 DILOCO_2023_MEETINGS = claim.build()
