@@ -106,7 +106,10 @@ def texts_that_differ_cost_little(results: Results) -> CheckResult:
     """
     gap = final_loss(results, "nesterov, own parts") - final_loss(results, "nesterov")
     never = alone_with_a_part(results) - final_loss(results, "alone")
-    text = f"Bits that texts that differ cost: {paired_text(gap)}; learners that never meet: {paired_text(never)}."
+    text = (
+        f"Bits that texts that differ cost: {paired_text(gap)}; at most {AS_GOOD} is little. "
+        f"Learners that never meet: {paired_text(never)}."
+    )
     return paired_result(text, within(gap, AS_GOOD), above(never - gap))
 
 
