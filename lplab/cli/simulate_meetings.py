@@ -9,7 +9,7 @@ from typing import Any
 
 from lplab.cli.command import BadInputError, once
 from lplab.cli.simulate_report import does_not_fit, memory_line, notes, print_notes, size, table
-from lplab.cli.simulate_sweep import parse_axis
+from lplab.cli.simulate_sweep import parse_axis, write_curves
 from lplab.hardware.units import duration, grouped
 
 MAX_POINTS = 10_000
@@ -19,8 +19,8 @@ WHOLE = ("devices", "devices_per_node", "every", "fragments", "delay", "batch")
 
 def print_meetings(args: argparse.Namespace, design: dict[str, Any], cluster: dict[str, Any]) -> int:
     """One row for each combination of the values of --sweep, or a report."""
-    if args.html:
-        raise BadInputError("--html draws a step of data parallelism, or a sweep of such steps: leave out --every")
+    if args.html and not args.sweep:
+        raise BadInputError("with --every, --html draws a sweep: add --sweep devices=4,16,64, or leave out --every")
     if args.bucket != 25:
         raise BadInputError("learners that meet once in --every steps send a fragment at once: leave out --bucket")
     del design["bucket_bytes"]
@@ -37,6 +37,8 @@ def print_meetings(args: argparse.Namespace, design: dict[str, Any], cluster: di
     for values in product(*axes.values()):
         point = given | dict(zip(axes, values, strict=True))
         rows.append(simulated(args.workload, point).to_dict() | {"compressor": point["compressor"]})
+    if args.html:
+        write_curves(rows, args.html)
     if args.json:
         print(json.dumps(rows))
     elif args.csv:

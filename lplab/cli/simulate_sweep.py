@@ -3,6 +3,7 @@
 import argparse
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 from lplab.cli.command import BadInputError, once
@@ -14,10 +15,7 @@ MAX_POINTS = 100_000
 
 def print_sweep(args: argparse.Namespace, settings: dict[str, Any]) -> int:
     """Every combination of the values of --sweep, with ``settings`` for what is not swept."""
-    try:
-        import pandas  # noqa: F401
-    except ImportError:
-        raise BadInputError("a sweep needs pandas: pip install 'lplab[lab]'") from None
+    need_pandas("a sweep")
     from lplab.hardware import sweep
 
     axes = settings | once("--sweep", map(parse_axis, args.sweep))
@@ -26,9 +24,7 @@ def print_sweep(args: argparse.Namespace, settings: dict[str, Any]) -> int:
         raise BadInputError(f"this sweep has {points:,} points; up to {MAX_POINTS:,} are simulated in one call")
     frame = sweep(args.workload, **axes)
     if args.html:
-        from lplab import figures
-
-        write_figure(figures.sweep_curves(frame), args.html)
+        write_curves(frame, args.html)
     print_sweep_notes(axes)
     frame = whole_numbers(frame)
     if args.json:
@@ -41,6 +37,24 @@ def print_sweep(args: argparse.Namespace, settings: dict[str, Any]) -> int:
         shown = frame[[*names, *seconds, "efficiency", "throughput", "memory_bytes", "fits"]]
         print(shown.to_string(index=False, float_format=lambda value: f"{value:.4g}"))
     return 0
+
+
+def need_pandas(what: str) -> None:
+    """Say what needs pandas, and how to install it, where it is missing."""
+    try:
+        import pandas  # noqa: F401
+    except ImportError:
+        raise BadInputError(f"{what} needs pandas: pip install 'lplab[lab]'") from None
+
+
+def write_curves(rows: Any, path: Path) -> None:
+    """Write the figure of a sweep: efficiency against devices. ``rows`` are its table, or what one is made of."""
+    need_pandas("the figure of a sweep")
+    import pandas as pd
+
+    from lplab import figures
+
+    write_figure(figures.sweep_curves(pd.DataFrame(rows)), path)
 
 
 def parse_axis(text: str) -> tuple[str, list[Any]]:

@@ -12,7 +12,7 @@ from lplab.figures.cluster_scaling import ScalingCurve, scaling
 if TYPE_CHECKING:
     import pandas as pd
 
-RESULTS = ("_seconds", "_bytes", "efficiency", "throughput", "speedup", "devices", "workload")
+RESULTS = ("_seconds", "_bytes", "efficiency", "throughput", "speedup", "devices", "learners", "fits", "workload")
 FAMILIES = ("dense", "values are summed on the way", "messages are gathered")
 
 
@@ -20,7 +20,8 @@ def sweep_curves(frame: pd.DataFrame, *, title: str = "", height: int = 0) -> go
     """Efficiency against devices, one curve for each combination of what else the sweep varies.
 
     Args:
-        frame: from :func:`lplab.hardware.sweep` or :func:`lplab.hardware.scaling`, over two numbers of devices or more.
+        frame: from :func:`lplab.hardware.sweep` or :func:`lplab.hardware.scaling`, over two numbers of devices or more;
+            or rows of learners that meet, as their ``to_dict`` makes them.
         title: the point that it makes.
         height: in pixels; by default enough for the names.
 

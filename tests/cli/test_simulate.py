@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from lplab import cli
+from lplab import cli, figures
 from lplab.cli.simulate_sweep import parse_axis
 from lplab.hardware import Cluster, compare_methods, local_machine, simulate, simulate_local_steps
 
@@ -240,11 +240,25 @@ def test_a_sweep_of_learners_that_meet_seldom(capsys):
     assert len(run(capsys, *args).splitlines()) == len(run(capsys, *args, "--csv").splitlines()) == 5
 
 
+def test_the_figure_of_a_sweep_of_learners_that_meet_seldom(capsys, tmp_path, monkeypatch):
+    """A curve for each number of steps between meetings; its points are those of the table."""
+    drawn = []
+    monkeypatch.setattr(figures, "export", lambda figure, path: (drawn.append(figure), path.write_text("")))
+    args = ["gpt", "--every", "30", "--link", "home_500m", "--sweep", "devices=2,4,16", "--sweep", "every=30,300"]
+    rows = json.loads(run(capsys, *args, "--html", str(tmp_path / "x.html"), "--json"))
+    curves = {trace.name: trace for trace in drawn[0].data[:2]}
+    for every in (30, 300):
+        found = curves[f"every {every}"]
+        assert [*found.x] == [1, 2, 4]  # powers of two
+        assert [*found.y] == pytest.approx([row["efficiency"] for row in rows if row["every"] == every])
+
+
 @pytest.mark.parametrize(("args", "message"), [
     (["--fragments", "3"], "about learners that meet once in --every steps"),
     (["--every", "30", "--fragments", "4"], "every must be a multiple of the number of fragments"),
     (["--every", "30", "--bucket", "5"], "leave out --bucket"),
-    (["--every", "30", "--html", "x.html"], "leave out --every"),
+    (["--every", "30", "--html", "x.html"], "add --sweep devices=4,16,64, or leave out --every"),
+    (["--every", "30", "--sweep", "link=ideal,home_100m", "--html", "x.html"], "two numbers of devices or more"),
     (["--every", "30", "--sweep", "bucket_bytes=1,2"], "got 'bucket_bytes'"),
     (["--every", "30", "--outer", "nestorov"], "nesterov"),
 ])  # fmt: skip

@@ -96,6 +96,8 @@ def test_a_sweeps_curves_are_its_numbers():
         sweep("resnet18", devices=[1, 8], precision=["fp32", "bf16"], batch=[8, 16], chip="a100")
     )
     assert two.data[0].name == "fp32, batch 8"
+    frame["fits"] = frame["devices"] > 1  # sharded weights fit where there are enough devices
+    assert [trace.name for trace in figures.sweep_curves(frame).data[:5]] == names
     with pytest.raises(ValueError, match="two numbers of devices"):
         figures.sweep_curves(sweep("resnet18", batch=[8, 16]))
 

@@ -74,25 +74,42 @@ class SequenceBatches:
         length: symbols a window.
         batch: windows a batch, drawn for every step.
         seed: of the drawing.
+        starts: where windows may begin; by default everywhere.
+
+    Raises:
+        ValueError: a window that would begin before the sequence or end behind it.
 
     >>> x, y = SequenceBatches(np.arange(100), length=8, batch=2)(0)
     >>> x.shape, bool((y == x + 1).all())
     (torch.Size([2, 8]), True)
+    >>> SequenceBatches(np.arange(100), length=8, batch=3, starts=[20, 30])(0)[0][:, 0].tolist()
+    [30, 30, 30]
     """
 
     ids: Any
     length: int = 64
     batch: int = 16
     seed: int = 0
+    starts: Any = None
 
     def __post_init__(self) -> None:
         self.ids = _tensor(np.asarray(self.ids, np.int64))
         check_int("length", self.length, 1, max(len(self.ids) - 1, 1))
         check_int("batch", self.batch, 1, 2**20)
+        if self.starts is not None:
+            self.starts = np.asarray(self.starts, np.int64)
+            last = len(self.ids) - self.length - 1
+            if not self.starts.size or self.starts.min() < 0 or self.starts.max() > last:
+                raise ValueError(
+                    f"starts must name places from 0 to {last:,}, where a window has {self.length} targets"
+                )
 
     def __call__(self, step: int) -> Batch:
         """The windows of a step."""
-        starts = np.random.default_rng((self.seed, step)).integers(0, len(self.ids) - self.length, self.batch)
+        rng, places = np.random.default_rng((self.seed, step)), self.starts
+        count = len(self.ids) - self.length if places is None else len(places)
+        starts = rng.integers(0, count, self.batch)
+        starts = starts if places is None else places[starts]
         positions = torch.from_numpy(starts)[:, None] + torch.arange(self.length + 1)
         windows = self.ids[positions]
         return windows[:, :-1], windows[:, 1:]

@@ -3,14 +3,16 @@
 import dataclasses
 import json
 import math
+import re
 
 import numpy as np
 import pytest
 import torch
 
+from lplab import datasets
 from lplab.claims.framework import local_trainings
 from lplab.claims.framework.branches import checkpoint
-from lplab.claims.framework.local_trainings import ARMS, BATCH, LEARNERS, trained
+from lplab.claims.framework.local_trainings import ARMS, BATCH, LEARNERS, text_parts, trained
 from lplab.claims.papers import zeropp_2023
 from lplab.claims.papers.diloco_2023 import DILOCO_2023
 from lplab.claims.papers.diloco_2023_meetings import DILOCO_2023_MEETINGS
@@ -98,6 +100,42 @@ def test_arms_differ_where_they_should(short):
     assert len(set(losses)) == len(losses)
 
 
+def test_parts_of_the_text_share_it_and_go_from_narration_to_dialogue():
+    """The share of each between quotation marks, counted along the whole text; a paragraph ends a speech."""
+    text = datasets.characters()[: 463277 * 9 // 10]
+    inside = np.zeros(len(text), bool)
+    for speech in re.finditer(r'"[^"\n]*', re.sub('"([^"\n]*)"', r'"\1_', text)):
+        inside[slice(*speech.span())] = True
+    parts = text_parts()
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(len(text) - 64))
+    shares = [inside[part].mean() for part in parts]
+    assert shares == sorted(shares) and shares[1] < 0.05 and shares[3] > 0.9
+
+
+def test_learners_draw_from_their_own_parts_and_alone_from_the_same_windows(short, monkeypatch):
+    """With one place a part the windows are known."""
+    starts = (10, 2000, 300_000, 7)
+    monkeypatch.setattr(local_trainings, "text_parts", lambda: tuple(np.array([start]) for start in starts))
+    ids = datasets.character_ids()[0]
+    four = local_trainings.learners_of(local_trainings.ARMS["nesterov, own parts"], 0, 2, STEPS)
+    for part, start in enumerate(starts):
+        inputs, targets = four.batches(3, part)
+        assert inputs.tolist() == [ids[start : start + 64].tolist()] * BATCH
+        assert targets.tolist() == [ids[start + 1 : start + 65].tolist()] * BATCH
+    monkeypatch.undo()
+
+
+def test_a_learner_alone_with_a_part_sees_what_it_sees_among_others(short):
+    four, one = (
+        local_trainings.learners_of(ARMS[arm], 0, 2, STEPS) for arm in ("nesterov, own parts", "alone, part 2")
+    )
+    assert torch.equal(four.batches(1, 2)[0], one.batches(1, 0)[0])
+    assert not torch.equal(four.batches(1, 1)[0], four.batches(1, 2)[0])
+    found = trained("nesterov, own parts", 0)
+    assert found["unlike"] == pytest.approx(0.083, abs=0.001) and "unlike" not in trained("nesterov", 0)
+    assert found["loss_0"] == trained("nesterov", 0)["loss_0"] and found["loss"] != trained("nesterov", 0)["loss"]
+
+
 def test_an_arm_is_trained_once_and_measured_by_each_claim(short, monkeypatch):
     before = trained("nesterov", 0)
     monkeypatch.setattr(local_trainings, "train", lambda arm, seed: pytest.fail("trained again"))
@@ -127,12 +165,15 @@ LOSSES = {
     "sparse, nesterov": 2.35,
     "scalecom": 2.37,
     "adacomp": 2.38,
+    "nesterov, own parts": 2.345,
+    "nesterov, every 60, own parts": 2.38,
+    **{f"alone, part {part}": 2.48 + 0.02 * part for part in range(4)},
 }
 
 
 def as_published(point, seed):
     """Everything as the papers say; seeds differ in their level alone."""
-    return {"loss_0": 2.6, "loss": LOSSES[point["arm"]] + 0.01 * seed, "bytes": 1e6}
+    return {"loss_0": 2.6, "loss": LOSSES[point["arm"]] + 0.01 * seed, "bytes": 1e6, "unlike": 0.08}
 
 
 def spoilt(point, seed):
@@ -156,11 +197,16 @@ def test_diloco_holds_and_can_fail(change, which):
     ({"arm": "nesterov, 2 learners", "value": 2.6}, 1),
     ({"arm": "nesterov, 8 learners", "value": 2.4, "seed": 4}, 1),
     ({"arm": "nesterov, 8 learners", "value": 2.0}, 2),
+    ({"arm": "nesterov, own parts", "value": 2.45, "seed": 6}, 3),
+    ({"arm": "nesterov", "value": 2.3}, 3),
+    ({"arm": "alone, part 3", "value": 2.35}, 3),
 ])  # fmt: skip
 def test_few_meetings_hold_and_can_fail(change, which):
-    assert holds(DILOCO_2023_MEETINGS, as_published) == ([True] * 3, [True])
+    assert holds(DILOCO_2023_MEETINGS, as_published) == ([True] * 4, [True] * 2)
     assert not holds(DILOCO_2023_MEETINGS, but(as_published, "loss", **change))[0][which]
     assert not holds(DILOCO_2023_MEETINGS, but(as_published, "loss", arm="mean, every 60", value=2.5))[1][0]
+    same = but(as_published, "loss", arm="nesterov, every 60, own parts", value=2.36)
+    assert not holds(DILOCO_2023_MEETINGS, same)[1][1]
 
 
 @pytest.mark.parametrize(("change", "which"), [

@@ -238,6 +238,15 @@ def test_windows_and_regression():
     assert fit.run(60, progress=False)[-1].loss < 0.02 and set(fit.evaluate(x, x[:, :1])) == {"loss"}
 
 
+def test_windows_begin_where_they_may():
+    data = SequenceBatches(np.arange(100), 8, batch=50, starts=[3, 91])
+    assert {tuple(window.tolist()) for window in data(0)[0]} == {tuple(range(3, 11)), tuple(range(91, 99))}
+    assert not torch.equal(data(0)[0], data(1)[0]) and torch.equal(data(1)[0], data(1)[0])
+    for starts in ([], [-1], [92]):
+        with pytest.raises(ValueError, match="places from 0 to 91, where a window has 8 targets"):
+            SequenceBatches(np.arange(100), 8, starts=starts)
+
+
 @pytest.mark.parametrize("recipe", ["fixed16_2015", "luq_2022"])
 def test_evaluation_changes_nothing_of_the_training(recipe):
     """Nor the random bits that fixed point draws in the forward pass."""
