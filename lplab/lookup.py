@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# What other libraries have under a name that lplab does not have: what does it here. Each call in these texts begins
-# with a public name of the owner.
+# Names that people look for and lplab does not have, by package or class: what does it here. Each text has a call of a
+# public name, with its arguments, or a command in backquotes; tests/test_wrong_names.py looks whether they exist.
 NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
     "lplab": {
         "quantize": "formats.get(name).quantize(x) rounds numbers, training.quantize_model(model, recipe) a model",
@@ -40,22 +40,22 @@ NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
     },
     "lplab.training": {
         "bits_per_weight": "bits_report(model) counts the bits of each weight",
-        "calibrate": "quantize_for_inference(model, method, calibration=batches) calibrates and rounds a model, "
-        "retune_batchnorm(model, batches) measures its batch norms again",
+        "calibrate": "quantize_for_inference(model, format, calibration=batches) calibrates and rounds a model, "
+        "retune_batchnorm(model, inputs) measures its batch norms again",
         "list_recipes": "recipes.names() lists the recipes",
-        "quantize_weights": "quantize_for_inference(model, method) rounds the weights of a model",
-        "train": "Trainer(model, data, recipe).run() trains a model",
+        "quantize_weights": "quantize_for_inference(model, format) rounds the weights of a model",
+        "train": "Trainer(model, data, recipe).run(count) trains a model",
     },
     "lplab.parallel": {
-        "DiLoCo": "LocalSteps() are learners that take many steps of their own and then meet",
-        "compression_hook": "ddp_hook(state, bucket) compresses the gradients of DistributedDataParallel",
+        "DiLoCo": "LocalSteps(model, batches) are learners that take many steps of their own and then meet",
+        "compression_hook": "ddp_hook(model, compressor) compresses the gradients of DistributedDataParallel",
     },
     "lplab.hardware": {
-        "carbon": "footprint.carbon() turns kilowatt hours into kilograms",
-        "step_time": "simulate() gives the seconds of a step",
+        "carbon": "footprint.carbon(kwh, region) turns kilowatt hours into kilograms of CO2e",
+        "step_time": "simulate(workload, cluster) gives the seconds of a step",
     },
     "lplab.claims": {
-        "run": "run_claim(get(name)) measures a claim",
+        "run": "run_claim(claim) measures a claim, also by its name",
     },
     "lplab.exercises": {
         "grade_folder": "the command `lplab grade` grades a folder of submissions",

@@ -43,6 +43,6 @@ def get(name: str, **settings: Any) -> nn.Module:
     >>> get("mpl")
     Traceback (most recent call last):
     ...
-    ValueError: there is no model 'mpl'; did you mean mlp or lstm?
+    ValueError: there is no model 'mpl'; did you mean mlp?
     """
     return lookup(MODELS, name, "model")(**settings)
