@@ -8,7 +8,8 @@ offline), :mod:`lplab.recordings` (recorded trainings), :mod:`lplab.models`, :mo
 (data in, figure out), :mod:`lplab.widgets` (controls around figures), :mod:`lplab.exercises`. Each is imported when it
 is first used, so that ``import lplab`` stays fast.
 
-Code that uses lplab may rely on the names in ``__all__`` of these packages, which the reference lists. All other
+Code that uses lplab may rely on the names in ``__all__`` of these packages, which the reference lists. The error for
+any other name says the closest, or what lplab calls what others have under that name (:mod:`lplab.lookup`). All other
 modules and names are internal and may change: :mod:`lplab.cli` (use the command ``lplab``), :mod:`lplab.labs` (the
 functions of the notebooks), and the modules inside the packages.
 

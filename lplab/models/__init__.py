@@ -1,7 +1,7 @@
 """A small model zoo: networks that train in seconds on two cores and show the effects of number formats.
 
 This package needs PyTorch. Every model is made from a seed, leaves the global random state unchanged, and has the same
-initial bits on every machine (:func:`initialize`). Sizes are parameters.
+initial bits on every machine (:func:`initialize`). Sizes are parameters. :func:`get` makes a model by its name.
 
 >>> import torch
 >>> model = digits_resnet(seed=0)
