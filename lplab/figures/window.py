@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -46,6 +46,7 @@ class Window:
         high: numbers above this saturate.
         smallest: the smallest positive value.
         normal: the smallest value with full precision; equal to ``smallest`` where that makes no difference.
+        has_negatives: whether the format has values below zero.
     """
 
     low: float
@@ -54,6 +55,7 @@ class Window:
     high: float
     smallest: float
     normal: float
+    has_negatives: bool = True
 
     @property
     def flush(self) -> float:
@@ -63,15 +65,16 @@ class Window:
     @property
     def magnitude(self) -> float:
         """The magnitude from which something saturates, whatever the sign (without signs: positive numbers)."""
-        return min(self.high, -self.low) if self.low < 0 < self.high else max(self.high, -self.low)
+        return min(self.high, -self.low) if self.has_negatives else self.high
 
     def scaled(self, factor: float) -> Window:
         """The window of the same format behind a scale factor.
 
-        >>> Window(low=-7.0, zero_low=-0.25, zero_high=0.25, high=7.0, smallest=0.5, normal=1.0).scaled(4)
-        Window(low=-28.0, zero_low=-1.0, zero_high=1.0, high=28.0, smallest=2.0, normal=4.0)
+        >>> Window(low=-7.0, zero_low=-0.25, zero_high=0.25, high=7.0, smallest=0.5, normal=1.0).scaled(4).high
+        28.0
         """
-        return Window(**{edge.name: factor * getattr(self, edge.name) for edge in fields(self)})
+        edges = (self.low, self.zero_low, self.zero_high, self.high, self.smallest, self.normal)
+        return Window(*(factor * edge for edge in edges), has_negatives=self.has_negatives)
 
 
 @lru_cache(maxsize=512)
@@ -94,8 +97,8 @@ def window(fmt: Any, rounding: AnyRounding = "nearest_even") -> Window:
     if mode_of(rounding) in NEAREST:
         high += _step_beyond(fmt, high) / 2
         low -= _step_beyond(fmt, low) / 2 if fmt.lowest <= 0 else 0.0
-    zero_low, zero_high = (_last_zero(fmt, rounding, end) for end in (fmt.lowest if fmt.lowest < 0 else low, fmt.max))
-    return Window(low, zero_low, zero_high, high, fmt.smallest_subnormal, fmt.smallest_normal)
+    zeros = (_last_zero(fmt, rounding, end) for end in (fmt.lowest if fmt.lowest < 0 else low, fmt.max))
+    return Window(low, *zeros, high, fmt.smallest_subnormal, fmt.smallest_normal, has_negatives=fmt.lowest < 0)
 
 
 def _step_beyond(fmt: Any, end: float) -> float:

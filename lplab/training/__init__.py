@@ -171,3 +171,7 @@ def __getattr__(name: str) -> Any:
         raise
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -10,6 +10,7 @@ import torch
 
 from lplab import figures, formats
 from lplab.figures import style
+from lplab.figures.range_outcomes import window_edges
 from lplab.figures.statistics import as_array
 from lplab.figures.window import window
 from tests.kinds import by_class, in_turn, one_in_three
@@ -142,6 +143,30 @@ def test_each_element_counts_on_its_own_side(name: str, rounding: str) -> None:
         assert n.exact == np.mean(q == part)
         assert n.flushed == np.mean((q == 0) & (part != 0) & ~beyond)
         assert n.saturated == np.mean(beyond)
+
+
+def test_ranges_of_magnitudes_end_where_the_first_side_ends() -> None:
+    """Magnitudes have no signs: of NF4 the negative side loses more to zero, and the positive one ends first."""
+    zero, normal, end = np.exp2(window_edges(window(formats.get("nf4"))))
+    below, above = -formats.get("nf4").values[6], np.diff(formats.get("nf4").values)[-1]
+    assert zero == normal == pytest.approx(below / 2) and end == pytest.approx(1 + above / 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "first"), [("uint4", 15.5), ("P3109 without signs", 59392), ("coarse below zero", 0.375)]
+)
+def test_the_magnitude_that_saturates_first(name: str, first: float) -> None:
+    edge = window(TWO_SIDES[name]).magnitude
+    assert edge == first
+    inside, beyond = (figures.tensor_statistics(np.array([edge * share]), TWO_SIDES[name]) for share in (0.999, 1.001))
+    assert (inside.saturated, beyond.saturated) == (0, 1)
+
+
+def test_the_error_curve_is_that_of_positive_numbers() -> None:
+    least, top = formats.get("nf4").values[[8, -2]]
+    text = figures.error_curve("nf4").layout.meta["alt"]
+    assert f"to zero up to {least / 2:.3g}, overflow above {1 + (1 - top) / 2:.3g}" in text
+    assert "nothing to zero, overflow above 1" in figures.error_curve("nf4", rounding="up").layout.meta["alt"]
 
 
 OVERFLOWING = [  # a posit rounds each finite number to a finite one
