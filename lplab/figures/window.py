@@ -73,8 +73,10 @@ class Window:
         >>> Window(low=-7.0, zero_low=-0.25, zero_high=0.25, high=7.0, smallest=0.5, normal=1.0).scaled(4).high
         28.0
         """
-        edges = (self.low, self.zero_low, self.zero_high, self.high, self.smallest, self.normal)
-        return Window(*(factor * edge for edge in edges), has_negatives=self.has_negatives)
+        low, zero_low, zero_high, high = (
+            factor * edge for edge in (self.low, self.zero_low, self.zero_high, self.high)
+        )
+        return Window(low, zero_low, zero_high, high, factor * self.smallest, factor * self.normal, self.has_negatives)
 
 
 @lru_cache(maxsize=512)
@@ -97,8 +99,10 @@ def window(fmt: Any, rounding: AnyRounding = "nearest_even") -> Window:
     if mode_of(rounding) in NEAREST:
         high += _step_beyond(fmt, high) / 2
         low -= _step_beyond(fmt, low) / 2 if fmt.lowest <= 0 else 0.0
-    zeros = (_last_zero(fmt, rounding, end) for end in (fmt.lowest if fmt.lowest < 0 else low, fmt.max))
-    return Window(low, *zeros, high, fmt.smallest_subnormal, fmt.smallest_normal, has_negatives=fmt.lowest < 0)
+    signed = fmt.lowest < 0
+    zero_low = _last_zero(fmt, rounding, fmt.lowest if signed else low)
+    zero_high = _last_zero(fmt, rounding, fmt.max)
+    return Window(low, zero_low, zero_high, high, fmt.smallest_subnormal, fmt.smallest_normal, signed)
 
 
 def _step_beyond(fmt: Any, end: float) -> float:
