@@ -8,7 +8,8 @@ offline), :mod:`lplab.recordings` (recorded trainings), :mod:`lplab.models`, :mo
 (data in, figure out), :mod:`lplab.widgets` (controls around figures), :mod:`lplab.exercises`. Each is imported when it
 is first used, so that ``import lplab`` stays fast.
 
-Code that uses lplab may rely on the names in ``__all__`` of these packages, which the reference lists. All other
+Code that uses lplab may rely on the names in ``__all__`` of these packages, which the reference lists. The error for
+any other name says the closest, or what lplab calls what others have under that name (:mod:`lplab.lookup`). All other
 modules and names are internal and may change: :mod:`lplab.cli` (use the command ``lplab``), :mod:`lplab.labs` (the
 functions of the notebooks), and the modules inside the packages.
 
@@ -66,7 +67,9 @@ def __getattr__(name: str) -> Any:
             missing = str(error.name).partition(".")[0]
             hint = f"lplab.{name} needs {missing}, which is not installed: pip install 'lplab[lab]'"
             raise ModuleNotFoundError(hint, name=error.name) from error
-    raise AttributeError(f"module 'lplab' has no attribute {name!r}; it has {', '.join(__all__)}")
+    from lplab.lookup import wrong_name  # on a mistake alone: `import lplab` stays fast
+
+    raise wrong_name("lplab", name, __all__)
 
 
 def __dir__() -> list[str]:

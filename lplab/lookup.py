@@ -1,12 +1,100 @@
-"""Names that users type: the entry meant, or an error that lists the closest names."""
+"""Names that users type: the entry meant, or an error that lists the closest names, or says what it is called here."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+# Names that people look for and lplab does not have, by package or class: what does it here. Each text has a call of a
+# public name, with its arguments, or a command in backquotes; tests/test_wrong_names.py looks whether they exist.
+NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
+    "lplab": {
+        "quantize": "formats.get(name).quantize(x) rounds numbers, training.quantize_model(model, recipe) a model",
+    },
+    "lplab.formats": {
+        "list_formats": "names() lists the formats",
+        "quantize": "get(name).quantize(x) rounds numbers to a format",
+    },
+    "lplab.arithmetic": {
+        "chunked_sum": "sum(x, accumulator, chunk=64) sums in chunks",
+    },
+    "lplab.quantizers": {
+        "DynamicLossScaler": "DynamicLossScale() is the loss scale that halves after an overflow",
+        "QuantizedKVCache": "Kivi() rounds a KV cache",
+    },
+    "lplab.compression": {
+        "compress": "exchange(compressor, gradients, states) runs one step of all learners",
+    },
+    "lplab.compression.Compressor": {
+        "compress": "a message depends on the other learners, too: compression.exchange(compressor, gradients, states) "
+        "runs one step of all of them; what was not sent remains in the states",
+        "decompress": "a message is averaged with those of the other learners: compression.exchange(compressor, "
+        "gradients, states) returns the average",
+    },
+    "lplab.datasets": {
+        "load_digits": "digits() returns images and labels",
+    },
+    "lplab.training": {
+        "bits_per_weight": "bits_report(model) counts the bits of each weight",
+        "calibrate": "quantize_for_inference(model, format, calibration=batches) calibrates and rounds a model, "
+        "retune_batchnorm(model, inputs) measures its batch norms again",
+        "list_recipes": "recipes.names() lists the recipes",
+        "quantize_weights": "quantize_for_inference(model, format) rounds the weights of a model",
+        "train": "Trainer(model, data, recipe).run(count) trains a model",
+    },
+    "lplab.parallel": {
+        "DiLoCo": "LocalSteps(model, batches) are learners that take many steps of their own and then meet",
+        "compression_hook": "ddp_hook(model, compressor) compresses the gradients of DistributedDataParallel",
+    },
+    "lplab.hardware": {
+        "carbon": "footprint.carbon(kwh, region) turns kilowatt hours into kilograms of CO2e",
+        "step_time": "simulate(workload, cluster) gives the seconds of a step",
+    },
+    "lplab.claims": {
+        "run": "run_claim(claim) measures a claim, also by its name",
+    },
+    "lplab.exercises": {
+        "grade_folder": "the command `lplab grade` grades a folder of submissions",
+    },
+}
+
+
+def refuse_wrong_names(package: str) -> None:
+    """Let a package say the right name when it is asked for a wrong one; each package calls this behind ``__all__``.
+
+    A function named ``__getattr__`` in the package would do the same, but with it type checkers believe that every name
+    exists.
+    """
+    module = sys.modules[package]
+
+    def refuse(name: str) -> Any:
+        raise wrong_name(package, name, module.__all__)
+
+    module.__getattr__ = refuse  # type: ignore[method-assign]
+
+
+def wrong_name(owner: str, name: str, names: Iterable[str]) -> AttributeError:
+    """The error for a name that a package or a class does not have: what it is called here, the closest, or all.
+
+    Args:
+        owner: the package or class, as in ``NAMES_ELSEWHERE``.
+        name: what was asked for.
+        names: what there is.
+
+    >>> wrong_name("lplab.formats", "list_formats", ["get", "names"])
+    AttributeError('lplab.formats has no `list_formats`: names() lists the formats')
+    >>> wrong_name("lplab.formats", "nmaes", ["get", "names"])
+    AttributeError('lplab.formats has no `nmaes`: did you mean names?')
+    """
+    hint = NAMES_ELSEWHERE.get(owner, {}).get(name)
+    if hint is None and not name.startswith("_"):  # Python and its tools ask for many names with underscores
+        close = closest_names(name, names, cutoff=0.5)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(names)}"
+    return AttributeError(f"{owner} has no `{name}`{f': {hint}' if hint else ''}")
 
 
 def lookup(table: Mapping[str, T], name: object, what: str) -> T:

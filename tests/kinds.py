@@ -23,6 +23,7 @@ KINDS = {
     "powers of two": ("e8m0",),
     "integer": ("int8", "int4", "int2"),
     "fixed point": ("q4.12",),
+    "a table": ("nf4",),
     "posit": ("posit8_1", "posit8_2"),
     "posit of 16 bits": ("posit16_1", "posit16_2"),
     "logarithmic": ("lns8",),

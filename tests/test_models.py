@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from lplab import models
+from lplab.models import model_catalogue
 
 
 def parameters(model: nn.Module) -> np.ndarray:
@@ -22,6 +23,16 @@ MAKERS = {"resnet": models.digits_resnet, "transformer": lambda seed=0: models.c
 def test_the_seed_decides_every_bit(name):
     a, b, c = (parameters(MAKERS[name](seed=seed)) for seed in (5, 5, 6))
     assert a.tobytes() == b.tobytes() and a.tobytes() != c.tobytes()
+
+
+def test_a_model_by_its_name_is_that_of_the_function():
+    assert all(getattr(models, name) is model_catalogue.MODELS[name] for name in models.names())
+    by_name, made = models.get("MLP", sizes=(4, 3), seed=2), models.mlp((4, 3), seed=2)
+    assert parameters(by_name).tobytes() == parameters(made).tobytes()
+    with pytest.raises(ValueError, match="there is no model 'resent'; did you mean resnet"):
+        models.get("resent")
+    with pytest.raises(TypeError, match="vocabulary"):
+        models.get("lstm")
 
 
 @pytest.mark.parametrize("name", MAKERS)

@@ -12,5 +12,8 @@ addition suffices) and ``sum_loops.py`` (numba's loops).
 from lplab.arithmetic.accumulator import Accumulator
 from lplab.arithmetic.products import dot, matmul
 from lplab.arithmetic.sums import kahan_sum, pairwise_sum, sum
+from lplab.lookup import refuse_wrong_names
 
 __all__ = ["Accumulator", "dot", "kahan_sum", "matmul", "pairwise_sum", "sum"]
+
+refuse_wrong_names(__name__)

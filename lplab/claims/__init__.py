@@ -38,6 +38,7 @@ from lplab.claims.framework.parity import NOTHING_TRIED, ParityRow
 from lplab.claims.framework.results import Check, CheckResult, Results
 from lplab.claims.framework.runner import measure, run_claim
 from lplab.claims.framework.store import Session, Stored, stored
+from lplab.lookup import refuse_wrong_names
 
 __all__ = [
     "LONG",
@@ -78,3 +79,5 @@ __all__ = [
     "stored",
     "verdict_text",
 ]
+
+refuse_wrong_names(__name__)

@@ -33,6 +33,7 @@ from lplab.compression.sparseloco import SparseLoCo
 from lplab.compression.two_all_to_alls import ring_reduce_scatter, two_all_to_alls
 from lplab.compression.unbiased import QSGD, TernGrad
 from lplab.compression.wrappers import DenseIfSmall, LocalMomentum, WarmUp
+from lplab.lookup import refuse_wrong_names
 
 __all__ = [
     "DGC",
@@ -72,3 +73,5 @@ __all__ = [
     "ring_reduce_scatter",
     "two_all_to_alls",
 ]
+
+refuse_wrong_names(__name__)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from zlib import crc32
 
 import numpy as np
@@ -28,6 +28,7 @@ from lplab.compression.layer_info import LayerInfo
 from lplab.compression.layer_state import LayerState
 from lplab.compression.settings_check import check_settings
 from lplab.compression.wire.values import bytes_per_value, check_wire
+from lplab.lookup import NAMES_ELSEWHERE, wrong_name
 
 Payload = np.ndarray  # a message: uint8, one-dimensional
 NOT_FINITE = "{} holds NaN or infinity; all learners must skip this step together"
@@ -196,6 +197,15 @@ class Compressor(ABC):
 
     takes_tensors: ClassVar[bool] = False
     takes_stacks: ClassVar[bool] = False
+
+    if not TYPE_CHECKING:  # with it, type checkers believe that a compressor has every name
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what does here what other libraries have under this name."""
+            owner = "lplab.compression.Compressor"
+            if name in NAMES_ELSEWHERE[owner]:
+                raise wrong_name(owner, name, ())
+            return super().__getattribute__(name)  # raises Python's own error
 
     def __post_init__(self) -> None:
         """Refuse settings of the wrong type; subclasses call this first and then check the values."""

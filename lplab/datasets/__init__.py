@@ -17,6 +17,7 @@ from lplab.datasets.smollm2 import fetch_smollm2, smollm2_file
 from lplab.datasets.synthetic import cluttered_digits, digit_scenes
 from lplab.datasets.tensor_files import load_tensors
 from lplab.datasets.user_data import Split, from_arrays, from_files
+from lplab.lookup import refuse_wrong_names
 
 __all__ = [
     "Captured",
@@ -41,3 +42,5 @@ __all__ = [
     "spoken_words",
     "words",
 ]
+
+refuse_wrong_names(__name__)

@@ -18,6 +18,7 @@ from lplab.exercises.model.questions import Question
 from lplab.exercises.notebook import after_guess, check, hint, own_meetings, own_recipe, predict, solution
 from lplab.exercises.progress import progress_of
 from lplab.exercises.student_figures import draw_rounding
+from lplab.lookup import refuse_wrong_names
 
 
 def _show(verdict: Verdict) -> None:
@@ -51,3 +52,5 @@ __all__ = [
     "progress_of",
     "solution",
 ]
+
+refuse_wrong_names(__name__)

@@ -71,6 +71,7 @@ from lplab.figures.time_parts import time_parts
 from lplab.figures.training_error import Curve, training_epochs, training_error
 from lplab.figures.verdict_card import verdict_card, verdict_page
 from lplab.figures.written_text import written_text
+from lplab.lookup import refuse_wrong_names
 
 __all__ = [
     "ClipRule",
@@ -165,3 +166,5 @@ __all__ = [
     "verdict_page",
     "written_text",
 ]
+
+refuse_wrong_names(__name__)

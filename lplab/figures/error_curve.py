@@ -28,7 +28,7 @@ def error_curve(
     top: float | None = None,
     height: int | None = None,
 ) -> go.Figure:
-    """Relative error against magnitude, for one or several formats.
+    """Relative error of positive numbers against their magnitude, for one or several formats.
 
     Args:
         formats: a format, a name, or a list of them. Of block formats an element before scaling is shown.
@@ -180,7 +180,7 @@ def _where(curve: ErrorCurve) -> str:
 def _edges(curve: ErrorCurve, low: float, high: float) -> list[tuple[str, float, float, str]]:
     """Name, start, end and fill of the ranges where a format is worse than its normal self."""
     w = curve.window
-    flush, normal, end = (min(max(math.log2(v) if v > 0 else low, low), high) for v in (w.flush, w.normal, w.high))
+    flush, normal, end = (min(max(math.log2(v) if v > 0 else low, low), high) for v in (w.zero_high, w.normal, w.high))
     start = normal if w.normal <= w.smallest else flush
     lost, gradual = style.LOST_RANGE, style.SUBNORMAL_RANGE
     zero = "can be zero" if curve.is_mean else "to zero"
@@ -213,7 +213,7 @@ def _alt(curves: list[ErrorCurve], rounding: AnyRounding, low: float, high: floa
 
 
 def _limits_text(curve: ErrorCurve) -> str:
-    flush, high = curve.window.flush, number_text.number(curve.window.magnitude, digits=3, plain=True)
+    flush, high = curve.window.zero_high, number_text.number(curve.window.high, digits=3, plain=True)
     zero = "can be zero" if curve.is_mean else "to zero"
     below = f"{zero} up to {number_text.number(flush, digits=3, plain=True)}" if flush else "nothing to zero"
     return f"{below}, overflow above {high}"

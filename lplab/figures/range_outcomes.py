@@ -63,6 +63,8 @@ class RangeOutcomes:
 def range_outcomes(magnitudes: MagnitudeCounts, window: Window, scale: int = 0) -> RangeOutcomes:
     """The outcomes of recorded magnitudes, multiplied by 2^scale.
 
+    Magnitudes have no signs: in a format whose sides differ (int8, NF4) each counts on the side that loses more.
+
     >>> from lplab.figures.window import window
     >>> from lplab.formats import get
     >>> counts = np.zeros(160, np.int64)
@@ -82,9 +84,9 @@ def range_outcomes(magnitudes: MagnitudeCounts, window: Window, scale: int = 0) 
 
 
 def window_edges(window: Window) -> tuple[float, float, float]:
-    """log2 of where zero ends, where full precision begins, and where the format ends.
+    """log2 of where zero ends, where full precision begins, and where the format ends, on the side that loses more.
 
-    >>> window_edges(Window(2.0**-25, 2.0**-24, 2.0**-14, -65520.0, 65520.0))[:2]
+    >>> window_edges(Window(-65520.0, -(2.0**-25), 2.0**-25, 65520.0, 2.0**-24, 2.0**-14))[:2]
     (-25.0, -14.0)
     """
     zero = _log2(window.flush)
@@ -138,7 +140,7 @@ def in_view(counts: np.ndarray, scale: int) -> np.ndarray:
 def spans(window: Window) -> list[tuple[float, float]]:
     """Start and end of the four ranges of ``OUTCOMES`` on the axis, in octaves.
 
-    >>> spans(Window(2.0**-25, 2.0**-24, 2.0**-14, -65520.0, 65520.0))[1]
+    >>> spans(Window(-65520.0, -(2.0**-25), 2.0**-25, 65520.0, 2.0**-24, 2.0**-14))[1]
     (-25.0, -14.0)
     """
     low, high = OCTAVES

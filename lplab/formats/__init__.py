@@ -21,6 +21,7 @@ from lplab.formats.logarithmic import LogFormat
 from lplab.formats.posit import PositFormat
 from lplab.formats.rounding import ROUNDINGS, VARIANTS, Rounding
 from lplab.formats.straight_through import straight_through
+from lplab.lookup import refuse_wrong_names
 
 __all__ = [
     "ROUNDINGS",
@@ -46,3 +47,5 @@ __all__ = [
     "to_torch",
     "to_torchao",
 ]
+
+refuse_wrong_names(__name__)

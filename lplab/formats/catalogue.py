@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from lplab.formats.block_format import E8M0, BlockFormat
+from lplab.formats.codebook import CodebookFormat
 from lplab.formats.fixed import FixedFormat
 from lplab.formats.floating import FloatFormat
 from lplab.formats.integer import IntFormat
@@ -24,6 +25,15 @@ _E5M2 = _float("e5m2", 5, 2)
 _E3M2 = _float("e3m2", 3, 2, specials="none")
 _E2M3 = _float("e2m3", 2, 3, specials="none")
 _E2M1 = _float("e2m1", 2, 1, specials="none")
+
+# QLoRA (Dettmers et al. 2023), appendix E: quantiles of a normal distribution over their largest, seven below zero,
+# zero and eight above; in float32
+_NF4 = (
+    *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453),
+    *(-0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0),
+    *(0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224),
+    *(0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
+)
 
 _ROWS = (
     # IEEE 754 and its relatives
@@ -61,6 +71,8 @@ _ROWS = (
     IntFormat(4, name="int4"),
     IntFormat(8, name="int8"),
     FixedFormat(4, 12),
+    # values of a table
+    CodebookFormat(_NF4, name="nf4"),
     # posits and logarithmic numbers
     PositFormat(8, 1),
     PositFormat(16, 1),

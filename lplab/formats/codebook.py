@@ -27,7 +27,8 @@ class CodebookFormat(Format):
         beyond: for positive values: the number that would come after the largest one. What rounds to it becomes NaN,
             and so do larger numbers and infinity. None: they become the largest value.
 
-    NF4 (QLoRA) is such a format, too; the catalogue does not have it, so pass its 16 values.
+    NF4 of the catalogue (QLoRA) is such a format: sixteen quantiles of a normal distribution, from −1 to 1. Its scale,
+    one for 64 weights, belongs to a quantizer.
 
     E8M0 of the catalogue, the scale of MX blocks, is such a format: 2^−127 … 2^127. So zero becomes 2^−127, and a tie
     such as 3 goes to the even code (2, code 128). PyTorch rounds ties up (to 4, as ``rounding="nearest_away"``) and

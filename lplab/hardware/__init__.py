@@ -14,6 +14,7 @@ from lplab.hardware.local_steps import METHODS, LocalStepsSimulation, compare_me
 from lplab.hardware.network import Cluster, Link
 from lplab.hardware.simulation import Simulation, simulate
 from lplab.hardware.sweeps import scaling, sweep
+from lplab.lookup import refuse_wrong_names
 
 __all__ = [
     "LANGUAGE_MODELS",
@@ -37,3 +38,5 @@ __all__ = [
     "sweep",
     "workloads",
 ]
+
+refuse_wrong_names(__name__)

@@ -1,7 +1,7 @@
 """A small model zoo: networks that train in seconds on two cores and show the effects of number formats.
 
 This package needs PyTorch. Every model is made from a seed, leaves the global random state unchanged, and has the same
-initial bits on every machine (:func:`initialize`). Sizes are parameters.
+initial bits on every machine (:func:`initialize`). Sizes are parameters. :func:`get` makes a model by its name.
 
 >>> import torch
 >>> model = digits_resnet(seed=0)
@@ -14,6 +14,7 @@ try:
 except ImportError as error:
     raise ImportError("lplab.models needs PyTorch: pip install 'lplab[torch]'") from error
 
+from lplab.lookup import refuse_wrong_names
 from lplab.models.basic import (
     CNN,
     MLP,
@@ -40,6 +41,7 @@ from lplab.models.llama import (
 )
 from lplab.models.llama_cache import RoundedCache
 from lplab.models.llama_rotation import rotated
+from lplab.models.model_catalogue import get, names
 from lplab.models.residual import Detector, DigitsResNet, ResidualBlock, ResNet, detector, digits_resnet, resnet
 from lplab.models.transformer import Attention, CharacterTransformer, character_transformer, transformer
 
@@ -66,10 +68,12 @@ __all__ = [
     "depthwise_net",
     "detector",
     "digits_resnet",
+    "get",
     "initialize",
     "llama",
     "lstm",
     "mlp",
+    "names",
     "read_gguf",
     "resnet",
     "rotate_neighbours",
@@ -79,3 +83,5 @@ __all__ = [
     "speech_net",
     "transformer",
 ]
+
+refuse_wrong_names(__name__)

@@ -7,6 +7,7 @@ take many steps of their own and then meet (DiLoCo, Streaming DiLoCo, SparseLoCo
 ``local_rounds.py``; between processes :func:`local_steps` of ``rank_local_steps.py``. FSDP: ``fsdp.py``.
 """
 
+from lplab.lookup import refuse_wrong_names
 from lplab.parallel.agreement import cosine_distance, hamming_distance
 from lplab.parallel.clients import FederatedSettings, client_batches
 from lplab.parallel.compressor_states import CompressorStates, layer_infos, merge_ranks
@@ -48,3 +49,5 @@ __all__ = [
     "shards",
     "simulate_learners",
 ]
+
+refuse_wrong_names(__name__)

@@ -4,6 +4,7 @@
 (400, (0, 50, 100))
 """
 
+from lplab.lookup import refuse_wrong_names
 from lplab.recordings.adacomp_runs import AdaCompRecording, adacomp_recording
 from lplab.recordings.ingredient_runs import IngredientBranches, Ingredients, ingredient_branches
 from lplab.recordings.language_model import LanguageModelRecording, LayerRecording, language_model_recording
@@ -42,3 +43,5 @@ __all__ = [
     "many_learners",
     "recorded",
 ]
+
+refuse_wrong_names(__name__)

@@ -22,6 +22,7 @@ QuantSpec('hfp8_forward')
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from lplab.lookup import wrong_name
 from lplab.training.fixed_point.config import Epoch, FixedPointConfig, FixedPointResult
 from lplab.training.fixed_point.convert import LABELS, ROUNDINGS, ConversionCounts, Converter
 from lplab.training.fixed_point.training import digits_split, train_epochs, train_fixed_point, train_in_lockstep
@@ -157,7 +158,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
     if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise wrong_name(__name__, name, __all__)
     module = f"{__name__}.{_LAZY[name]}"
     try:
         is_module = name in ("recipes", "tasks")
@@ -170,3 +171,7 @@ def __getattr__(name: str) -> Any:
         raise
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -6,6 +6,8 @@ declare their controls (`fields`), its figures, its sentence, and the widget (`e
 idea of each lab that moves under the hand and needs no kernel.
 """
 
+from lplab.lookup import refuse_wrong_names
+
 from .bit_panel import BitPanel
 from .explorers.bill_explorer import BillExplorer
 from .explorers.clip_explorer import ClipExplorer
@@ -83,3 +85,5 @@ __all__ = [
     "train_with",
     "train_with_scale",
 ]
+
+refuse_wrong_names(__name__)

@@ -42,7 +42,7 @@ def test_the_histogram_and_the_figure_agree(step):
     """The exercise's share is that of the explorer, in a window whose edges lie between bins."""
     found = recorded("transformer").magnitudes("head", "output_gradient_dx", step)
     exponent, lost = largest_scale(found.counts, LOWEST, -25, 16)
-    fates = range_outcomes(found, Window(2.0**-25, 2.0**-24, 2.0**-14, -(2.0**16), 2.0**16), exponent)
+    fates = range_outcomes(found, Window(-(2.0**16), -(2.0**-25), 2.0**-25, 2.0**16, 2.0**-24, 2.0**-14), exponent)
     assert fates.lost == pytest.approx(lost) and fates.overflowed == 0
 
 

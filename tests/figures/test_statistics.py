@@ -10,6 +10,7 @@ import torch
 
 from lplab import figures, formats
 from lplab.figures import style
+from lplab.figures.range_outcomes import window_edges
 from lplab.figures.statistics import as_array
 from lplab.figures.window import window
 from tests.kinds import by_class, in_turn, one_in_three
@@ -32,31 +33,49 @@ def spread(fmt: Any, n: int = 3000) -> np.ndarray:
     return x
 
 
-def outcome_by_hand(x: float, values: list[float], least: float) -> str:
-    """What happens to one number, from the sorted values alone (ties aside); below ``least`` it becomes zero."""
+def outcome_by_hand(x: float, values: list[float], zero: tuple[float, float], beyond: float | None = None) -> str:
+    """What happens to one number, from the sorted values and the one ``beyond`` them, if they do not saturate.
+
+    Ties aside. Between the ends of ``zero`` it becomes zero.
+    """
     if x in values:
         return "exact"
-    if x > values[-1] + (values[-1] - values[-2]) / 2:
+    if x > (values[-1] + (beyond or 2 * values[-1] - values[-2])) / 2:
         return "saturated"
-    if x < (values[0] - (values[1] - values[0]) / 2 if values[0] < 0 else 0):
+    if x < (values[0] - (values[1] - values[0]) / 2 if values[0] <= 0 else 0):
         return "saturated"
-    return "flushed" if abs(x) < least else "rounded"
+    return "flushed" if zero[0] < x < zero[1] else "rounded"
 
 
 def finite_values(fmt: Any) -> list[float]:
     return sorted({float(v) + 0.0 for v in fmt.codebook() if math.isfinite(v)})
 
 
-@pytest.mark.parametrize("name", one_in_three(SMALL))
+TWO_SIDES = {  # formats whose two sides of zero differ
+    "nf4": formats.get("nf4"),
+    "nf4, mirrored": formats.CodebookFormat(tuple(-formats.get("nf4").values)),
+    "coarse below zero": formats.CodebookFormat((-5.0, -1.0, 0.0, 0.25)),
+    "without zero": formats.CodebookFormat((-3.0, -1.0, 2.0, 5.0)),
+    "without signs": formats.CodebookFormat((0.0, 1.0, 2.0, 4.0)),
+    "NaN beyond": formats.CodebookFormat((1.0, 2.0), beyond=8.0),
+    "uint4": formats.IntFormat(4, signed=False),
+    "int4 around 3": formats.IntFormat(4, zero_point=3),
+    "P3109 without signs": formats.get("binary8p4uf"),
+}
+
+
+@pytest.mark.parametrize("name", [*one_in_three(SMALL), *TWO_SIDES])
 def test_shares_against_a_count_by_hand(name: str) -> None:
-    fmt = formats.get(name)
+    fmt = TWO_SIDES.get(name) or formats.get(name)
     x = spread(fmt)
-    least = fmt.smallest_subnormal / 2
-    if name.startswith("posit") or name == "e8m0":
-        least = 0.0  # these have no way to zero
+    values = finite_values(fmt)
+    zero = (0.0, 0.0)  # posits, for one, have no way to zero
+    if 0 in values and not name.startswith("posit"):
+        zero = (max([v for v in values if v < 0], default=-2 * x.max()) / 2, fmt.smallest_subnormal / 2)
     if not getattr(fmt, "subnormals", True):
-        least = (fmt.smallest_normal + fmt.smallest_normal / fmt.radix) / 2  # flushed after rounding to one more binade
-    outcomes = [outcome_by_hand(v, finite_values(fmt), least) for v in x.tolist()]
+        end = (fmt.smallest_normal + fmt.smallest_normal / fmt.radix) / 2  # flushed after rounding to one more binade
+        zero = (-end, end)
+    outcomes = [outcome_by_hand(v, values, zero, getattr(fmt, "beyond", None)) for v in x.tolist()]
     n = figures.tensor_statistics(x, fmt)
     for outcome in ("exact", "rounded", "flushed", "saturated"):
         assert getattr(n, outcome) == outcomes.count(outcome) / len(x), outcome
@@ -68,27 +87,86 @@ def test_shares_of_blocks_against_a_count_by_hand(name: str) -> None:
     fmt = formats.get(name)
     x = random().standard_t(2, (7, 100)).astype(np.float32)
     values = finite_values(fmt.element)
-    top_exponent = math.floor(math.log2(values[-1]))
+    top_exponent, zero = math.floor(math.log2(values[-1])), fmt.element.smallest_subnormal / 2
     outcomes = []
     for row in x.astype(np.float64):
         for start in range(0, 100, 32):
             block = row[start : start + 32]
             scale = 2.0 ** (math.floor(math.log2(np.abs(block).max())) - top_exponent)
-            outcomes += [outcome_by_hand(v / scale, values, fmt.element.smallest_subnormal / 2) for v in block.tolist()]
+            outcomes += [outcome_by_hand(v / scale, values, (-zero, zero)) for v in block.tolist()]
     n = figures.tensor_statistics(x, fmt)
     for outcome in ("exact", "rounded", "flushed", "saturated"):
         assert getattr(n, outcome) == outcomes.count(outcome) / x.size, outcome
 
 
+CLASSES = by_class(n for n in formats.names() if not hasattr(formats.get(n), "block_size"))
+
+
 @pytest.mark.parametrize("rounding", [r for r in formats.ROUNDINGS if r != "stochastic"])
-@pytest.mark.parametrize("name", by_class(n for n in formats.names() if not hasattr(formats.get(n), "block_size")))
-def test_lower_edge_against_brute_force(name: str, rounding: str) -> None:
-    fmt = formats.get(name)
-    edge = window(fmt, rounding).flush
-    x = np.linspace(0, 1.5 * fmt.smallest_subnormal, 3001)[1:]
-    x = np.concatenate([x, [edge, np.nextafter(edge, np.inf)]])
-    zero = (fmt.quantize(x, rounding) == 0) | (fmt.quantize(-x, rounding) == 0)
-    assert np.array_equal(zero[x > 0], (x <= edge)[x > 0])
+@pytest.mark.parametrize("name", [*CLASSES, *TWO_SIDES])
+def test_what_becomes_zero_against_brute_force(name: str, rounding: str) -> None:
+    fmt = TWO_SIDES.get(name) or formats.get(name)
+    edges = window(fmt, rounding)
+    ends = np.array([edges.zero_low, edges.zero_high])
+    reach = 1.5 * max(fmt.smallest_subnormal, *ends, *-ends)
+    x = np.concatenate([np.linspace(-reach, reach, 6001), ends, np.nextafter(ends, [-np.inf, np.inf])])
+    x = x[(x != 0) & (x >= edges.low)]  # without signs, negative numbers saturate at zero
+    assert np.array_equal(fmt.quantize(x, rounding) == 0, (x >= edges.zero_low) & (x <= edges.zero_high))
+
+
+@pytest.mark.parametrize("name", ["e4m3fn", "dlfloat16", "int8", "posit8_1", "e8m0", *TWO_SIDES])
+def test_what_may_become_zero_is_all_that_some_seeds_flush(name: str) -> None:
+    fmt = TWO_SIDES.get(name) or formats.get(name)
+    edges = window(fmt, "stochastic")
+    ends = np.array([edges.zero_low, edges.zero_high])
+    assert np.all((ends == 0) | np.isin(ends, fmt.values))
+    reach = np.where(ends == 0, [-fmt.smallest_subnormal, fmt.smallest_subnormal], ends)
+    x = np.outer([0.1, 0.5, 0.95, 1.05, 1.5], reach).ravel()
+    x = x[x >= edges.low]
+    flushed = np.any([fmt.quantize(x, "stochastic", seed=seed) == 0 for seed in range(300)], axis=0)
+    assert np.array_equal(flushed, (x > edges.zero_low) & (x < edges.zero_high))
+
+
+@pytest.mark.parametrize("rounding", formats.ROUNDINGS)
+@pytest.mark.parametrize("name", ["nf4", "nf4, mirrored", "coarse below zero", "without signs"])
+def test_each_element_counts_on_its_own_side(name: str, rounding: str) -> None:
+    """Shares of a tensor, and of each side alone, are what ``quantize`` makes of the elements."""
+    fmt = TWO_SIDES[name]
+    x = spread(fmt)
+    low, high = float(fmt.values[0]), float(fmt.values[-1])
+    for part in (x, x[x < 0], x[x > 0]):
+        q = np.asarray(fmt.quantize(part, rounding, seed=3))
+        step = np.diff(fmt.values)[[0, -1]] / 2 * rounding.startswith("nearest")
+        step[0] = step[0] if low else fmt.smallest_subnormal / 2 * rounding.startswith("nearest")
+        beyond = (part < low - step[0]) | (part > high + step[1])
+        n = figures.tensor_statistics(part, fmt, rounding, seed=3)
+        assert n.exact == np.mean(q == part)
+        assert n.flushed == np.mean((q == 0) & (part != 0) & ~beyond)
+        assert n.saturated == np.mean(beyond)
+
+
+def test_ranges_of_magnitudes_end_where_the_first_side_ends() -> None:
+    """Magnitudes have no signs: of NF4 the negative side loses more to zero, and the positive one ends first."""
+    zero, normal, end = np.exp2(window_edges(window(formats.get("nf4"))))
+    below, above = -formats.get("nf4").values[6], np.diff(formats.get("nf4").values)[-1]
+    assert zero == normal == pytest.approx(below / 2) and end == pytest.approx(1 + above / 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "first"), [("uint4", 15.5), ("P3109 without signs", 59392), ("coarse below zero", 0.375)]
+)
+def test_the_magnitude_that_saturates_first(name: str, first: float) -> None:
+    edge = window(TWO_SIDES[name]).magnitude
+    assert edge == first
+    inside, beyond = (figures.tensor_statistics(np.array([edge * share]), TWO_SIDES[name]) for share in (0.999, 1.001))
+    assert (inside.saturated, beyond.saturated) == (0, 1)
+
+
+def test_the_error_curve_is_that_of_positive_numbers() -> None:
+    least, top = formats.get("nf4").values[[8, -2]]
+    text = figures.error_curve("nf4").layout.meta["alt"]
+    assert f"to zero up to {least / 2:.3g}, overflow above {1 + (1 - top) / 2:.3g}" in text
+    assert "nothing to zero, overflow above 1" in figures.error_curve("nf4", rounding="up").layout.meta["alt"]
 
 
 OVERFLOWING = [  # a posit rounds each finite number to a finite one

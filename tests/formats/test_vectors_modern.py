@@ -2,6 +2,7 @@
 
 import dataclasses
 from functools import cache
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -222,6 +223,17 @@ def test_section_6_9_lns_table():
         F.LogFormat(4, 0).codebook(), [1, 2, 4, 8, 0, 1 / 8, 1 / 4, 1 / 2, -1, -2, -4, -8, NAN, -1 / 8, -1 / 4, -1 / 2]
     )
     assert F.LogFormat(4, 1).codebook()[1] == np.float32(np.sqrt(2))
+
+
+def test_nf4_holds_the_quantiles_of_a_normal_distribution():
+    """QLoRA's construction, with the inverse of the standard library: eight above zero, seven below, over the largest."""
+    share = 1 - (1 / 30 + 1 / 32) / 2  # of a normal distribution below the largest quantile
+    above, below = ([NormalDist().inv_cdf(p) for p in np.linspace(share, 0.5, n)[:-1]] for n in (9, 8))
+    want = np.array(sorted([*above, 0.0, *(-q for q in below)])) / max(above)
+    nf4 = F.get("nf4")
+    np.testing.assert_allclose(nf4.codebook(), want, atol=3e-7, rtol=0)
+    assert (nf4.codebook().astype(np.float32) == nf4.codebook()).all()
+    same(nf4.quantize([-9, 0.03, 0.04, INF]), [-1, 0, nf4.codebook()[8], 1])
 
 
 # Section 6.5: mean bias of the up-probability in ulp: dropped bits, random bits, A, B, C (as printed, rounded).

@@ -1,0 +1,113 @@
+"""A wrong name of a package says the right one, and every name that it recommends exists."""
+
+import ast
+import copy
+import doctest
+import inspect
+import pickle
+import pkgutil
+import re
+
+import pytest
+
+import lplab
+from lplab.lookup import NAMES_ELSEWHERE, wrong_name
+
+for needed in ("torch", "plotly", "ipywidgets", "numba"):
+    pytest.importorskip(needed)
+
+PACKAGES = ["lplab", *(f"lplab.{name}" for name in lplab.__all__)]
+WORDS = [(owner, name) for owner, words in NAMES_ELSEWHERE.items() for name in words]
+CALL = re.compile(r"[A-Za-z_][\w.]*\([^()]*\)(?:\.\w+\([^()]*\))?")
+
+
+def called(call: str, owner: str) -> object:
+    """What a text calls: a public name of the package, or of lplab where a class is the owner.
+
+    Each argument is checked: it must be a parameter of that name.
+    """
+    node = ast.parse(call, mode="eval").body
+    while isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
+        node = node.func.value  # of get(name).quantize(x) the get(name)
+    path = ast.unparse(node.func).split(".")
+    found = pkgutil.resolve_name(owner)
+    found = found if inspect.ismodule(found) else lplab
+    for part in path:
+        public = getattr(found, "__all__", vars(found))  # a single module has none
+        assert part in public, f"{part} is not public in {found.__name__}"
+        found = getattr(found, part)
+    parameters = inspect.signature(found).parameters
+    given = [*zip(parameters, (ast.unparse(arg) for arg in node.args), strict=False)]
+    assert len(given) == len(node.args) and all(one == other for one, other in given), call
+    more = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    assert all(word.arg in parameters or more for word in node.keywords), call
+    return found
+
+
+@pytest.mark.parametrize(("owner", "name"), WORDS)
+def test_every_name_that_is_recommended_exists(owner, name, capsys):
+    text = NAMES_ELSEWHERE[owner][name]
+    calls, commands = CALL.findall(text), re.findall(r"`lplab (\w+)`", text)
+    assert calls or commands
+    for call in calls:
+        assert callable(called(call, owner))
+    for command in commands:
+        from lplab.cli import main
+
+        with pytest.raises(SystemExit) as end:
+            main([command, "--help"])
+        assert end.value.code == 0 and command in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "call", ["naems()", "get(nmae)", "get(name, more)", "get(name, size=1)", "catalogue.get(name)"]
+)
+def test_a_name_or_an_argument_that_does_not_exist_is_noticed(call):
+    with pytest.raises((AssertionError, AttributeError)):
+        called(call, "lplab.formats")
+
+
+@pytest.mark.parametrize(("owner", "name"), WORDS)
+def test_a_name_of_others_is_refused_with_ours(owner, name):
+    found = pkgutil.resolve_name(owner)
+    asked = found if inspect.ismodule(found) else lplab.compression.get("scalecom")
+    with pytest.raises(AttributeError) as error:
+        getattr(asked, name)
+    assert str(error.value) == f"{owner} has no `{name}`: {NAMES_ELSEWHERE[owner][name]}"
+    assert not hasattr(asked, name) and getattr(asked, name, None) is None
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_misspelt_name_is_answered_with_the_closest_or_all(name):
+    package = pkgutil.resolve_name(name)
+    right = package.__all__[-1]
+    with pytest.raises(AttributeError, match=rf"^{name} has no `{right}q`: did you mean .*\b{right}\b.*\?$"):
+        getattr(package, f"{right}q")
+    with pytest.raises(AttributeError, match=f"^{name} has no `qqqqq`: it has {package.__all__[0]}, "):
+        package.qqqqq  # noqa: B018
+    with pytest.raises(AttributeError, match=f"^{name} has no `__wrapped__`$"):
+        package.__wrapped__  # noqa: B018
+
+
+@pytest.mark.parametrize("name", PACKAGES[1:])
+def test_what_asks_packages_for_names_goes_on(name):
+    package = pkgutil.resolve_name(name)
+    assert set(package.__all__) <= set(dir(package))
+    found = doctest.DocTestFinder(exclude_empty=False).find(package, name)
+    assert [test.name for test in found if test.name == name] == [name]
+    with pytest.raises(ImportError, match="cannot import name 'qqqqq'"):
+        exec(f"from {name} import qqqqq", {})
+    inside = next(pkgutil.iter_modules(package.__path__)).name
+    exec(f"from {name} import {inside}", {})
+
+
+def test_functions_of_packages_and_compressors_are_pickled_and_copied():
+    compressor = lplab.compression.get("scalecom:chunk=100")
+    for value in (lplab.formats.get, compressor):
+        assert pickle.loads(pickle.dumps(value)) == value == copy.deepcopy(value)
+    with pytest.raises(AttributeError, match="'ScaleCom' object has no attribute 'qqqqq'"):
+        compressor.qqqqq  # noqa: B018
+
+
+def test_a_class_that_lists_nothing_says_the_least():
+    assert str(wrong_name("lplab.compression.Compressor", "_private", ())).endswith("has no `_private`")
