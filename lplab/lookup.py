@@ -18,6 +18,7 @@ NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
     "lplab.formats": {
         "list_formats": "names() lists the formats",
         "quantize": "get(name).quantize(x) rounds numbers to a format",
+        "stochastic_round": "get(name).quantize(x, rounding='stochastic', seed=7) rounds up or down by chance",
     },
     "lplab.arithmetic": {
         "chunked_sum": "sum(x, accumulator, chunk=64) sums in chunks",
