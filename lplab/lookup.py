@@ -37,6 +37,8 @@ NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
         "gradients, states) returns the average",
     },
     "lplab.datasets": {
+        "fetch": "mnist() and cifar10() fetch images on first use, the command `lplab fetch` a language model and "
+        "Fashion-MNIST",
         "load_digits": "digits() returns images and labels",
     },
     "lplab.training": {
