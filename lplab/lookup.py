@@ -56,6 +56,7 @@ NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
         "ddp_hook(model, compressor).state_dict() one of a hook",
     },
     "lplab.hardware": {
+        "all_reduce_time": "network.all_reduce_seconds(algorithm, ranks, nbytes, link) is the time of an all-reduce",
         "carbon": "footprint.carbon(kwh, region) turns kilowatt hours into kilograms of CO2e",
         "step_time": "simulate(workload, cluster) gives the seconds of a step",
     },
