@@ -58,7 +58,10 @@ NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
     "lplab.hardware": {
         "all_reduce_time": "network.all_reduce_seconds(algorithm, ranks, nbytes, link) is the time of an all-reduce",
         "carbon": "footprint.carbon(kwh, region) turns kilowatt hours into kilograms of CO2e",
+        "get_chip": "accelerators.get(name) is a chip",
         "step_time": "simulate(workload, cluster) gives the seconds of a step",
+        "training_energy": "footprint.energy(source) gives the joules of a simulated step, "
+        "footprint.bill(watts=300, hours=24) the kilowatt hours of a training",
     },
     "lplab.claims": {
         "run": "run_claim(claim) measures a claim, also by its name",
