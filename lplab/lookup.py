@@ -65,6 +65,7 @@ NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
     },
     "lplab.claims": {
         "run": "run_claim(claim) measures a claim, also by its name",
+        "verdict": "judge(claim, numbers) gives the verdict on a claim, stored(claim) its numbers",
     },
     "lplab.exercises": {
         "grade_folder": "the command `lplab grade` grades a folder of submissions",
