@@ -49,6 +49,9 @@ NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
         "quantize_weights": "quantize_for_inference(model, format) rounds the weights of a model",
         "train": "Trainer(model, data, recipe).run(count) trains a model",
     },
+    "lplab.models": {
+        "generate": "Llama(shape).write(ids) goes on with a text",
+    },
     "lplab.parallel": {
         "DiLoCo": "LocalSteps(model, batches) are learners that take many steps of their own and then meet",
         "compression_hook": "ddp_hook(model, compressor) compresses the gradients of DistributedDataParallel",
