@@ -18,6 +18,7 @@ NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
     "lplab.formats": {
         "list_formats": "names() lists the formats",
         "quantize": "get(name).quantize(x) rounds numbers to a format",
+        "stochastic_round": "get(name).quantize(x, rounding='stochastic', seed=7) rounds up or down by chance",
     },
     "lplab.arithmetic": {
         "chunked_sum": "sum(x, accumulator, chunk=64) sums in chunks",
@@ -36,6 +37,8 @@ NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
         "gradients, states) returns the average",
     },
     "lplab.datasets": {
+        "fetch": "mnist() and cifar10() fetch images on first use, the command `lplab fetch` a language model and "
+        "Fashion-MNIST",
         "load_digits": "digits() returns images and labels",
     },
     "lplab.training": {
@@ -46,16 +49,26 @@ NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
         "quantize_weights": "quantize_for_inference(model, format) rounds the weights of a model",
         "train": "Trainer(model, data, recipe).run(count) trains a model",
     },
+    "lplab.models": {
+        "generate": "Llama(shape).write(ids) goes on with a text",
+    },
     "lplab.parallel": {
         "DiLoCo": "LocalSteps(model, batches) are learners that take many steps of their own and then meet",
         "compression_hook": "ddp_hook(model, compressor) compresses the gradients of DistributedDataParallel",
+        "save_checkpoint": "LocalSteps(model, batches).state_dict() is a checkpoint of learners that meet, "
+        "ddp_hook(model, compressor).state_dict() one of a hook",
     },
     "lplab.hardware": {
+        "all_reduce_time": "network.all_reduce_seconds(algorithm, ranks, nbytes, link) is the time of an all-reduce",
         "carbon": "footprint.carbon(kwh, region) turns kilowatt hours into kilograms of CO2e",
+        "get_chip": "accelerators.get(name) is a chip",
         "step_time": "simulate(workload, cluster) gives the seconds of a step",
+        "training_energy": "footprint.energy(source) gives the joules of a simulated step, "
+        "footprint.bill(watts=300, hours=24) the kilowatt hours of a training",
     },
     "lplab.claims": {
         "run": "run_claim(claim) measures a claim, also by its name",
+        "verdict": "judge(claim, numbers) gives the verdict on a claim, stored(claim) its numbers",
     },
     "lplab.exercises": {
         "grade_folder": "the command `lplab grade` grades a folder of submissions",

@@ -80,7 +80,7 @@ class Quantized:
 
 
 def tensor_statistics(tensor: Any, fmt: Any, rounding: AnyRounding = "nearest_even", seed: int = 0) -> TensorStatistics:
-    """Quantize a tensor and count the outcomes.
+    """Quantize a tensor: shares that are exact, rounded, underflow, saturate; the quantization error (SQNR, bias).
 
     Args:
         tensor: float numpy array or torch tensor of any shape, empty ones and non-finite elements included.

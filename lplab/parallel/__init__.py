@@ -4,7 +4,8 @@ Both run the same generators of :mod:`lplab.compression`, so they agree bit for 
 of ranks (``ordered=True``). Sharded updates with weights sent in 8 bits: ``sharded_update.py`` between processes,
 ``simulated_sharding.py`` in one. Federated averaging with clients that drop out: ``federated.py``. Learners that
 take many steps of their own and then meet (DiLoCo, Streaming DiLoCo, SparseLoCo): :class:`LocalSteps` of
-``local_rounds.py``; between processes :func:`local_steps` of ``rank_local_steps.py``. FSDP: ``fsdp.py``.
+``local_rounds.py``; between processes :func:`local_steps` of ``rank_local_steps.py``. FSDP, also with
+the few bits of ZeRO++: :class:`lplab.parallel.fsdp.FSDPHook`.
 """
 
 from lplab.lookup import refuse_wrong_names
