@@ -55,6 +55,7 @@ NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
     "lplab.parallel": {
         "DiLoCo": "LocalSteps(model, batches) are learners that take many steps of their own and then meet",
         "compression_hook": "ddp_hook(model, compressor) compresses the gradients of DistributedDataParallel",
+        "fsdp_hook": "FSDPHook(model) gives FSDP few bits for weights and gradients",
         "save_checkpoint": "LocalSteps(model, batches).state_dict() is a checkpoint of learners that meet, "
         "ddp_hook(model, compressor).state_dict() one of a hook",
     },

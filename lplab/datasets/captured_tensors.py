@@ -49,7 +49,9 @@ class Captured:
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._files:
             close = closest_names(name, self._files)
-            raise KeyError(f"no captured tensor {name!r}; closest: {', '.join(close) or 'none'}; names() lists all")
+            raise KeyError(
+                f"no captured tensor {name!r}; closest: {', '.join(close) or 'none'}; captured().names() lists all"
+            )
         with np.load(self._files[name], allow_pickle=False) as stored:
             return stored[name]
 

@@ -5,7 +5,7 @@ of ranks (``ordered=True``). Sharded updates with weights sent in 8 bits: ``shar
 ``simulated_sharding.py`` in one. Federated averaging with clients that drop out: ``federated.py``. Learners that
 take many steps of their own and then meet (DiLoCo, Streaming DiLoCo, SparseLoCo): :class:`LocalSteps` of
 ``local_rounds.py``; between processes :func:`local_steps` of ``rank_local_steps.py``. FSDP, also with
-the few bits of ZeRO++: :class:`lplab.parallel.fsdp.FSDPHook`.
+the few bits of ZeRO++: :class:`FSDPHook` of ``fsdp.py``.
 """
 
 from lplab.lookup import refuse_wrong_names
@@ -13,6 +13,7 @@ from lplab.parallel.agreement import cosine_distance, hamming_distance
 from lplab.parallel.clients import FederatedSettings, client_batches
 from lplab.parallel.compressor_states import CompressorStates, layer_infos, merge_ranks
 from lplab.parallel.federated import FedAvg, FederatedRound
+from lplab.parallel.fsdp import FSDPHook
 from lplab.parallel.hook import HookState, compress_hook, ddp_hook
 from lplab.parallel.learners import Learners, LearnerStep, shards, simulate_learners
 from lplab.parallel.local_rounds import LocalRound, LocalSteps
@@ -24,6 +25,7 @@ from lplab.parallel.simulated_sharding import ShardedStep, SimulatedShardedTrain
 
 __all__ = [
     "CompressorStates",
+    "FSDPHook",
     "FedAvg",
     "FederatedRound",
     "FederatedSettings",
