@@ -67,9 +67,9 @@ def __getattr__(name: str) -> Any:
             missing = str(error.name).partition(".")[0]
             hint = f"lplab.{name} needs {missing}, which is not installed: pip install 'lplab[lab]'"
             raise ModuleNotFoundError(hint, name=error.name) from error
-    from lplab.lookup import wrong_name  # on a mistake alone: `import lplab` stays fast
+    from lplab.lookup import package_error  # on a mistake alone: `import lplab` stays fast
 
-    raise wrong_name("lplab", name, __all__)
+    raise package_error("lplab", name, __all__)
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import opcode
 import sys
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -86,9 +87,22 @@ def refuse_wrong_names(package: str) -> None:
     module = sys.modules[package]
 
     def refuse(name: str) -> Any:
-        raise wrong_name(package, name, module.__all__)
+        raise package_error(package, name, module.__all__)
 
     module.__getattr__ = refuse  # type: ignore[method-assign]
+
+
+def package_error(package: str, name: str, names: Iterable[str]) -> AttributeError | ImportError:
+    """What a package's ``__getattr__`` raises: :func:`wrong_name`, as ImportError for ``from package import name``.
+
+    Python would make "cannot import name" of the AttributeError, without what is said here. Where a new Python names the
+    instruction otherwise, that text is what stays, and tests/test_wrong_names.py fails.
+    """
+    error, asking = wrong_name(package, name, names), sys._getframe(2)
+    is_import = asking.f_lasti >= 0 and asking.f_code.co_code[asking.f_lasti] == opcode.opmap.get("IMPORT_FROM")
+    if is_import and f"{package}.{name}" not in sys.modules:
+        return ImportError(str(error), name=package)
+    return error
 
 
 def wrong_name(owner: str, name: str, names: Iterable[str]) -> AttributeError:

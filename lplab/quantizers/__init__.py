@@ -16,7 +16,7 @@ array([ 0.1, -0.7,  0.3])
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from lplab.lookup import wrong_name
+from lplab.lookup import package_error
 from lplab.quantizers.awq import awq_clipped, awq_scales
 from lplab.quantizers.delayed_scaling import AmaxHistory, DelayedScaling
 from lplab.quantizers.dorefa import dorefa_activations, dorefa_weights, dorefa_weights_backward
@@ -108,7 +108,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import the trainable modules, and torch with them, on first use (PEP 562)."""
     if name not in _WITH_TORCH:
-        raise wrong_name("lplab.quantizers", name, __all__)
+        raise package_error("lplab.quantizers", name, __all__)
     try:
         return getattr(import_module("lplab.quantizers.modules"), name)
     except ModuleNotFoundError as error:

@@ -22,7 +22,7 @@ QuantSpec('hfp8_forward')
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from lplab.lookup import wrong_name
+from lplab.lookup import package_error
 from lplab.training.fixed_point.config import Epoch, FixedPointConfig, FixedPointResult
 from lplab.training.fixed_point.convert import LABELS, ROUNDINGS, ConversionCounts, Converter
 from lplab.training.fixed_point.training import digits_split, train_epochs, train_fixed_point, train_in_lockstep
@@ -158,7 +158,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
     if name not in _LAZY:
-        raise wrong_name(__name__, name, __all__)
+        raise package_error(__name__, name, __all__)
     module = f"{__name__}.{_LAZY[name]}"
     try:
         is_module = name in ("recipes", "tasks")
