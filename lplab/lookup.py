@@ -95,8 +95,8 @@ def refuse_wrong_names(package: str) -> None:
 def package_error(package: str, name: str, names: Iterable[str]) -> AttributeError | ImportError:
     """What a package's ``__getattr__`` raises: :func:`wrong_name`, as ImportError for ``from package import name``.
 
-    Python would make "cannot import name" of the AttributeError, without what is said here. Where a new Python names the
-    instruction otherwise, that text is what stays, and tests/test_wrong_names.py fails.
+    Python would make "cannot import name" of the AttributeError, without what is said here. Where a new Python has
+    another instruction, that text is what stays, and tests/test_wrong_names.py fails.
     """
     error, asking = wrong_name(package, name, names), sys._getframe(2)
     is_import = asking.f_lasti >= 0 and asking.f_code.co_code[asking.f_lasti] == opcode.opmap.get("IMPORT_FROM")
