@@ -224,13 +224,13 @@ claim.found(
 )
 claim.found(
     eight_bits_bring_part_back,
-    holds="FP8 for some gradients brings part back",
-    fails="FP8 for some gradients brings nothing back",
+    holds="there FP8 for some gradients brings part back",
+    fails="in the bottleneck net FP8 for some gradients brings nothing back",
 )
 claim.found(
     small.images_are_in_order,
-    holds="all of its steps are in the paper's order",
-    fails="not all of its steps are in the paper's order",
+    holds="the bottleneck net is in order throughout",
+    fails="the bottleneck net is not in the paper's order throughout",
 )
 
 SUN_2020_ABLATION_LARGE = claim.build()

@@ -100,6 +100,14 @@ def test_budgets_are_two():
         dataclasses.replace(LONG, budget="endless")
 
 
+def test_the_page_says_how_long_larger_runs_may_take():
+    *most, longest = sorted(
+        each.budget_seconds / 60 for name in claims.names() if (each := claims.larger(claims.get(name)))
+    )
+    page = (Path(__file__).parents[3] / "docs" / "measure_claims.md").read_text("utf-8")
+    assert max(most) < 70 and f"less than 70 minutes of a core, the longest for {longest:.0f}." in page
+
+
 def test_all_quick_claims_fit_into_forty_minutes_on_two_cores():
     quick = [claim for claim in map(claims.get, claims.names()) if claim.budget == claims.QUICK]
     assert sum(claim.budget_seconds for claim in quick) <= 2 * 40 * 60
