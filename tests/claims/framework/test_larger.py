@@ -323,7 +323,7 @@ def test_a_card_says_both_verdicts_and_folds_the_larger_experiment(shown):
     assert len([*fold.iter("figure")]) == 1 and "They report" not in inside and "0.325 %" in inside
     for words in (
         "examples a learner: the paper 32 (table 2, read), small 1, larger 16 (within a factor of 3)",
-        "5 times away: Two cores & one hour.", "With a rate of 0.3 the error was 9 % on 2 seeds.",
+        "small 3, larger 4 (5 times away): Two cores & one hour.", "With a rate of 0.3 the error was 9 % on 2 seeds.",
         "lplab claims run toy_large --long",
     ):  # fmt: skip
         assert words in inside, words
@@ -343,7 +343,7 @@ def test_the_terminal_and_json_say_both(shown, capsys):
     assert cli.main(["claims", "table", "toy_large", "--folder", str(shown)]) == 0
     text = capsys.readouterr().out
     assert text.startswith("toy: SHOWN\n") and "\n  at a larger size (toy_large): NOT SHOWN\n" in text
-    assert "  parity    examples a learner: the paper 32 (table 2, read), small 1, larger 16: within a" in text
+    assert "  parity    examples a learner: the paper 32 (table 2, read), small 1, larger 16 (within a" in text
     assert "  tried     With a rate of 0.3" in text and "  does not  it is 3. It is not 3.\n" in text
     assert cli.main(["claims", "table", "--json", "--folder", str(shown)]) == 0
     toy, other = json.loads(capsys.readouterr().out)
