@@ -22,13 +22,13 @@ from lplab.claims.framework import larger_models
 from lplab.claims.framework.portable import portable_arithmetic
 from lplab.claims.framework.store import versions
 from lplab.claims.framework.trainings import cosine, train
+from lplab.claims.larger_ends import larger_runs_table
 from lplab.recordings.float32_baselines import (
     PLANS,
     SEEDS,
     BaselinePlan,
     baselines_table,
     conclusions,
-    larger_runs_table,
 )
 
 FILE = Path(__file__).parent / "baselines" / "float32.json"

@@ -8,6 +8,7 @@ import pytest
 
 from lplab import claims
 from lplab.claims.framework import larger_models
+from lplab.claims.larger_ends import larger_runs, larger_runs_table
 from lplab.datasets import data_folder
 from lplab.recordings import float32_baselines as module
 from lplab.recordings.float32_baselines import (
@@ -19,8 +20,6 @@ from lplab.recordings.float32_baselines import (
     baselines_table,
     conclusions,
     float32_baselines,
-    larger_runs,
-    larger_runs_table,
 )
 
 PROJECT = Path(__file__).parents[2]
