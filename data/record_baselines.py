@@ -66,7 +66,7 @@ def write_page() -> None:
     page = PAGE.read_text("utf-8")
     for name, made in (("table", baselines_table), ("others", conclusions), ("larger", larger_runs_table)):
         text = f"<!-- {name} -->\n{made()}\n<!-- end -->"
-        page = re.sub(f"<!-- {name} -->.*?<!-- end -->", lambda _, text=text: text, page, flags=re.S)
+        page = re.sub(f"<!-- {name} -->.*?<!-- end -->", text.replace("\\", r"\\"), page, flags=re.S)
     PAGE.write_text(page, "utf-8")
 
 

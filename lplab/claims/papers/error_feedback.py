@@ -231,10 +231,10 @@ claim.compared(
     ours_on="8 × 8 digits, two networks; characters, a Transformer",
     rows=(
         {
-            "fully connected, top-k with error feedback": "fully connected, top-k with error feedback",
-            "fully connected, top-k without error feedback": "fully connected, top-k without",
-            "convolutional, sign with error feedback": "convolutional, signs with error feedback",
-            "convolutional, sign without error feedback": "convolutional, signs without",
+            "fully connected, top-k with error feedback": "fully connected, top-k, error feedback",
+            "fully connected, top-k without error feedback": "fully connected, top-k, without",
+            "convolutional, sign with error feedback": "convolutional, signs, error feedback",
+            "convolutional, sign without error feedback": "convolutional, signs, without",
         },
     ),
 )
