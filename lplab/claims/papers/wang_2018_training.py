@@ -43,8 +43,8 @@ claim = ClaimBuilder(
     points=POINTS,
     seeds=(0, 1, 2),
     budget_seconds=25,
-    limits="One layer of a small net, and its gradients, not its training: which error a training bears is not "
-    "measured; that it bears that of FP8 operands is the paper's finding, and half of that is our bound.",
+    limits="One layer of a small net, and its gradients, not its training. Our bound is half of the error of FP8 "
+    "operands, which a training bears, as the paper found.",
 )
 
 
@@ -142,8 +142,8 @@ def no_chunks_lengthen(results: Results) -> CheckResult:
     return CheckResult(
         bool((none - 1 > 5 * np.abs(1 - chunked)).all()),
         f"The slope ⟨ĝ, g⟩ / ⟨g, g⟩ without chunks: {median_and_range(none, 3)}; with chunks of 64: "
-        f"{median_and_range(chunked, 3)}. We had expected less than 1. A sum that went far away does not come back, as "
-        "what would bring it back is too small for its register: that this is the reason is our guess.",
+        f"{median_and_range(chunked, 3)}. We had expected less than 1. Our guess is that a sum that went far away does "
+        "not come back, as what would bring it back is too small for its register.",
     )
 
 

@@ -240,8 +240,8 @@ def gradients_are_far_off(results: Results) -> CheckResult:
         texts.append(f"{when} {median_and_range(none, 0)} % without chunks, {median_and_range(chunked, 1)} % with them")
     return CheckResult(
         fine,
-        f"Rounded sums move the gradients of the convolutions: {join_words(texts)}. Five times as far as with chunks "
-        "would be far off. The small experiment rounds the sums of one product, this one those of all layers.",
+        f"Rounded sums move the gradients of the convolutions: {join_words(texts)}. Far off would be five times as "
+        "far as with chunks. The small experiment rounds one product's sums, this one those of all layers.",
     )
 
 
