@@ -3,9 +3,10 @@
     lplab fetch fashion-mnist            (or Debian's package dataset-fashion-mnist)
     env $(lplab claims settings) python data/record_baselines.py      (twenty minutes of a core)
 
-writes data/baselines/float32.json and the table of docs/baselines.md after each training: first all networks with seed
+writes data/baselines/float32.json and the tables of docs/baselines.md after each training: first all networks with seed
 0, then the next seed. Trainings that the file has are left as they are, so a run that was cut off goes on. A word as
-argument takes the trainings with that word in their name alone. The settings make every processor give the same bits.
+argument takes the trainings with that word in their name alone; with the word "page" only the page is written. The
+settings make every processor give the same bits.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from lplab.claims.framework import larger_models
 from lplab.claims.framework.portable import portable_arithmetic
 from lplab.claims.framework.store import versions
 from lplab.claims.framework.trainings import cosine, train
-from lplab.recordings.float32_baselines import PLANS, SEEDS, BaselinePlan, baselines_table
+from lplab.claims.larger_ends import larger_runs_table
+from lplab.recordings.float32_baselines import (
+    PLANS,
+    SEEDS,
+    BaselinePlan,
+    baselines_table,
+    conclusions,
+)
 
 FILE = Path(__file__).parent / "baselines" / "float32.json"
 PAGE = Path(__file__).parents[1] / "docs" / "baselines.md"
@@ -54,9 +62,11 @@ def record(plan: BaselinePlan, seed: int) -> None:
 
 
 def write_page() -> None:
-    """Put the table of what is recorded into the page."""
-    table = f"<!-- table -->\n{baselines_table()}\n<!-- end -->"
-    page = re.sub("<!-- table -->.*<!-- end -->", lambda _: table, PAGE.read_text("utf-8"), flags=re.S)
+    """Put what is recorded into the page: the table, how far others are, and where the larger experiments end."""
+    page = PAGE.read_text("utf-8")
+    for name, made in (("table", baselines_table), ("others", conclusions), ("larger", larger_runs_table)):
+        text = f"<!-- {name} -->\n{made()}\n<!-- end -->"
+        page = re.sub(f"<!-- {name} -->.*?<!-- end -->", text.replace("\\", r"\\"), page, flags=re.S)
     PAGE.write_text(page, "utf-8")
 
 
@@ -68,3 +78,4 @@ if __name__ == "__main__":
             if word in f"{plan.task}, seed {seed}" and f"{plan.task}, seed {seed}" not in recorded():
                 record(plan, seed)
                 write_page()
+    write_page()  # of what was recorded elsewhere

@@ -301,7 +301,8 @@ def _folded_html(claim: Claim, numbers: Stored, verdict: ClaimVerdict) -> str:
         ("Where the numbers come from:", f"<p>{escape(source)}. Again: <code>{claim.command}</code></p>"),
     ]
     text = "".join(f"<b>{heading}</b>{html}" for heading, html in parts if html)
-    return f"<details><summary>How this was decided</summary>{text}</details>"
+    which = "the larger one" if claim.larger_than else "this"
+    return f"<details><summary>How {which} was decided</summary>{text}</details>"
 
 
 def _list_html(lines: Sequence[str]) -> str:

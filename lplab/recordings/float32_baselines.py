@@ -98,6 +98,8 @@ PLANS = (
 )
 """What is recorded; ``data/record_baselines.py`` trains it."""
 SEEDS = (0, 1, 2)
+BATCHES = {PICTURES: 64, BITS: 16}
+"""Examples in a step of the tasks: pictures, or windows of text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,4 +154,21 @@ def baselines_table() -> str:
         others = "; ".join(f"{one.network}: {one.value:.{digits}f} {unit}, {one.source}" for one in plan.elsewhere)
         cells = (plan.network, f"{plan.steps:,}", f"{each.minutes:.1f}", ours, others)
         lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def conclusions() -> str:
+    """How far float32 here is from each result beside it, a line a network, for ``docs/baselines.md``.
+
+    >>> conclusions().splitlines()[0].partition(":")[0]
+    '- residual net of 8 layers'
+    """
+    lines = []
+    for each in float32_baselines().values():
+        mean = float(np.mean(each.values))
+        gaps = [one.value - mean for one in each.plan.elsewhere]
+        digits, unit = (1, "points") if each.plan.unit == PICTURES else (2, "bits")
+        low, high = (f"{gap:+.{digits}f}".replace("-", "−") for gap in (min(gaps), max(gaps)))
+        between = low if low == high else f"{low} to {high}"
+        lines.append(f"- {each.plan.network.partition(',')[0]}: others minus ours {between} {unit}")
     return "\n".join(lines)

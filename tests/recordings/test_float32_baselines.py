@@ -6,10 +6,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lplab import claims
 from lplab.claims.framework import larger_models
+from lplab.claims.larger_ends import larger_runs, larger_runs_table
 from lplab.datasets import data_folder
 from lplab.recordings import float32_baselines as module
-from lplab.recordings.float32_baselines import BITS, PICTURES, PLANS, SEEDS, baselines_table, float32_baselines
+from lplab.recordings.float32_baselines import (
+    BATCHES,
+    BITS,
+    PICTURES,
+    PLANS,
+    SEEDS,
+    baselines_table,
+    conclusions,
+    float32_baselines,
+)
 
 PROJECT = Path(__file__).parents[2]
 
@@ -40,8 +51,27 @@ def test_the_baselines_are_the_recorded_numbers():
         assert each.minutes >= first["core_seconds"] / 60
 
 
-def test_the_page_shows_the_table():
-    assert baselines_table() in (PROJECT / "docs" / "baselines.md").read_text("utf-8")
+def test_the_page_shows_what_is_recorded():
+    page = (PROJECT / "docs" / "baselines.md").read_text("utf-8")
+    for made in (baselines_table(), conclusions(), larger_runs_table()):
+        assert f"-->\n{made}\n<!-- end -->" in page, "run: python data/record_baselines.py page"
+
+
+@pytest.mark.parametrize("run", larger_runs(), ids=lambda run: f"{run.claim}-{run.batch}")
+def test_a_larger_run_is_one_of_a_claim_and_a_plan(run):
+    (plan,) = (each for each in PLANS if each.task == run.task)
+    claim = claims.get(run.claim)
+    assert dict(run.point) in [dict(point) for point in claim.points]
+    assert f"{run.steps:,} steps" in claim.experiment or run.network == "the same"
+    assert getattr(larger_models, run.task)().batch == BATCHES[plan.unit]
+
+
+def test_a_larger_run_that_ends_early_has_its_distance_from_the_baseline():
+    (row,) = (line for line in larger_runs_table().splitlines() if "wang_2018_training_large" in line)
+    wrong = claims.stored(claims.get("wang_2018_training_large")).results(claims.get("wang_2018_training_large"))
+    here = 100 - wrong.values("error", sums="float32").mean()
+    base = float32_baselines()["fashion_resnet8"].values.mean()
+    assert f"| 300 × 256 | 26 % | {here:.1f} % | {base - here:.1f} points lower |" in row
 
 
 def test_a_recorded_training_is_put_in_its_place_and_the_page_follows(tmp_path, monkeypatch):

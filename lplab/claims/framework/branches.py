@@ -408,14 +408,14 @@ def paired_result(sentence: str, *conditions: PairedCondition) -> CheckResult:
     A reader who sees that all pairs agree, and that the check does not hold, is told why.
 
     >>> paired_result("Worse by 0.6 bits.", above(np.array([0.97, 0.46, 0.30])))  # doctest: +NORMALIZE_WHITESPACE
-    CheckResult(holds=False, sentence="Worse by 0.6 bits. Every pair says so, but by Student's test at 5 % 3 pairs are
-        too few to be sure.", statement='', undecided=True)
+    CheckResult(holds=False, sentence='Worse by 0.6 bits. Every pair says so, but these 3 differ too much to be sure.',
+        statement='', undecided=True)
     """
     holds = all(condition.holds for condition in conditions)
     undecided = not holds and not any(condition.refuted for condition in conditions)
     if undecided and all(condition.agree for condition in conditions):
         pairs = min(len(condition.differences) for condition in conditions if not condition.holds)
-        sentence = f"{sentence} Every pair says so, but by Student's test at 5 % {pairs} pairs are too few to be sure."
+        sentence = f"{sentence} Every pair says so, but these {pairs} differ too much to be sure."
     return CheckResult(holds, sentence, undecided=undecided)
 
 

@@ -137,6 +137,8 @@ def _decided(record: dict[str, Any]) -> list[str]:
 def _parity(record: dict[str, Any]) -> str:
     """The rows of parity as a table; without a column of larger values where no larger experiment is planned."""
     columns = {k: words for k, words in PARITY_COLUMNS.items() if k != "large" or record.get("tried")}
+    if "large" in columns:
+        columns["found"] = "how far the larger is from the paper"
     return markdown_table(record["parity"], columns) if record["parity"] else ""
 
 

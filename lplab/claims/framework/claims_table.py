@@ -114,14 +114,15 @@ def _experiment(record: dict[str, Any], width: int, parts: Sequence[str]) -> lis
 
 
 def parity_sentence(texts: dict[str, Any]) -> str:
-    """A row of parity in a sentence.
+    """A row of parity in a sentence; how far from the paper stands behind the experiment that it is said of.
 
     >>> from lplab.claims import ParityRow
     >>> parity_sentence(ParityRow("examples a learner", 32, "table 2, read", small=1, large=16).texts())
-    'examples a learner: the paper 32 (table 2, read), small 1, larger 16: within a factor of 3'
+    'examples a learner: the paper 32 (table 2, read), small 1, larger 16 (within a factor of 3)'
     """
     ours = f"small {texts['small']}" + f", larger {texts['large']}" * (texts["large"] != NO_NUMBER)
-    return f"{texts['name']}: the paper {texts['paper']}, {ours}: {texts['found']}"
+    apart, colon, why = texts["found"].partition(": ")
+    return f"{texts['name']}: the paper {texts['paper']}, {ours} ({apart}){colon}{why}"
 
 
 def count_of_larger(rows: Sequence[dict[str, Any]]) -> str:

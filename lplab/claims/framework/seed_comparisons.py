@@ -56,6 +56,18 @@ def median_and_range(values: np.ndarray, digits: int = 2, unit: str = "") -> str
     return f"{middle} ({low}–{high}){unit}"
 
 
+def mean_and_range(values: np.ndarray, digits: int = 2) -> str:
+    """The mean and, in brackets, the smallest and the largest value: where differences in pairs stand beside it.
+
+    The mean of differences is the difference of such means, but not that of medians.
+
+    >>> mean_and_range(np.array([3.0, 3.1, 3.5]))
+    '3.20 (3.00–3.50)'
+    """
+    mean, low, high = (f"{value:.{digits}f}" for value in (values.mean(), values.min(), values.max()))
+    return f"{mean} ({low}–{high})"
+
+
 def median_and_range_signed(gaps: np.ndarray, digits: int = 3) -> str:
     """The median of differences and, in brackets, the smallest and the largest, with their signs.
 

@@ -139,7 +139,9 @@ class Stored:
 
     @property
     def provenance(self) -> str:
-        """One line for a figure: date, command, budget, versions.
+        """One line for a figure: date, command, seconds by the clock and of a core, budget, versions.
+
+        Date, command and versions are those of the last run; seconds are of all runs together.
 
         >>> Stored({}).provenance
         'not measured yet'
@@ -148,11 +150,17 @@ class Stored:
             return "not measured yet"
         last = self.sessions[-1]
         seconds = math.fsum(session.seconds for session in self.sessions)  # exact: the same in all versions of Python
+        core = math.fsum(session.core_seconds for session in self.sessions)
+        how, took = "measured on", f"in {seconds:.0f} s"
+        if len(self.sessions) > 1:
+            how, took = f"measured in {len(self.sessions)} runs, the last on", f"in {seconds:.0f} s together"
+        if all(session.core_seconds for session in self.sessions):
+            took += f", {core:.0f} s of a core"
         with_ = ", ".join(
             f"{name} {v}" for name, v in last.versions.items() if name not in ("machine", "torch", "instructions")
         )
         return (
-            f"measured on {last.date} by “{last.command}” in {seconds:.0f} s ({last.budget} budget; {with_}; "
+            f"{how} {last.date} by “{last.command}” {took} ({last.budget} budget; {with_}; "
             f"{last.versions['machine']}{f', {NAME}' * (last.versions.get('instructions') == NAME)}"
             f"{f', {last.processor}' * bool(last.processor)}{f', {_threads(last.threads)}' * bool(last.threads)})"
         )
@@ -168,7 +176,7 @@ class Stored:
         to_do = f"{missing} measurement{'s' if missing > 1 else ''} of the {claim.budget} budget, “{claim.command}”"
         if not self.sessions:
             return f"not measured yet: {to_do}" if missing else "not measured"
-        how = self.provenance.replace("measured on", "computed on", 1) if claim.modelled else self.provenance
+        how = self.provenance.replace("measured", "computed", 1) if claim.modelled else self.provenance
         version = f"{how[:-1]}; version {claim.version} of the experiment)"
         counted = self.seeds(claim)
         if counted != claim.seeds:

@@ -279,7 +279,7 @@ def measured(results: Results) -> str:
         losses = (float(np.median(_of(results, family, "loss", m))) for m in ("adacomp", "dense"))
         ours, base = losses
         parts.append(
-            f"{family} {paper:.0f} times as the paper counts, {payload:.0f} as bytes, loss {ours:.3f} bits "
+            f"{family} {paper:.0f} times as the paper counts, {payload:.0f} as bytes, median loss {ours:.3f} bits "
             f"(uncompressed {base:.3f})"
         )
     return "; ".join(parts)

@@ -133,7 +133,8 @@ def measured(results: Results) -> str:
     """Ratio and losses."""
     paper, payload = (float(np.median(small.values_of(results, ADACOMP, number))) for number in ("paper", "payload"))
     ours, base = (median_and_range(small.values_of(results, method), 3) for method in (ADACOMP, DENSE))
-    return f"{paper:.0f} times as the paper counts, {payload:.0f} as bytes, test loss {ours} bits (uncompressed {base})"
+    ratios = f"{paper:.0f} times as the paper counts, {payload:.0f} as bytes"
+    return f"{ratios}, median test loss {ours} bits (uncompressed {base})"
 
 
 claim.draw(

@@ -238,7 +238,7 @@ def measured(results: Results) -> str:
         residual, loss = (np.median(_of(results, n, method, 500)) for n in (f"residue_{SAMPLE_STEPS[-1]}", "loss"))
         parts.append(f"{name} {residual:.3f} and {loss:.2f} bits")
     base = np.median(_dense(results))
-    measured = f"residual ({PERCENTILE}th percentile) and test loss, bins of 500: {', '.join(parts)}"
+    measured = f"residual ({PERCENTILE}th percentile) and test loss, medians, bins of 500: {', '.join(parts)}"
     return f"{measured}; uncompressed {base:.2f} bits"
 
 

@@ -289,12 +289,12 @@ claim.found(claim.criteria[3].test, holds="NVFP4 within its limit", fails="NVFP4
 claim.found(
     *(claim.criteria[number].test for number in range(3)),
     holds="FP8 of 2018, hybrid FP8 and INT4/FP4 within theirs",
-    fails="FP8 or INT4/FP4 not surely within theirs in some domain",
+    fails="FP8, hybrid FP8 or INT4/FP4 not surely within its limit in some domain",
 )
 claim.found(
     *(claim.criteria[number].test for number in (4, 5)),
     holds="AdaComp and ScaleCom within theirs",
-    fails="AdaComp or ScaleCom not surely within theirs in some domain",
+    fails="AdaComp or ScaleCom not surely within its limit in some domain",
 )
 
 DOMAINS_LARGE = claim.build()

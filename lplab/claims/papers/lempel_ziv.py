@@ -226,7 +226,7 @@ def measured(results: Results) -> str:
     names = ("lz4", "zstd", "zstd shuffled", "zlib", "AdaComp 50", "AdaComp 500")
     values = {n: [float(np.median(_all(results, n, what))) for what in ("size", "copies")] for n in names}
     each = [f"{name} {100 * size:.2g} % and {cost:.0f}" for name, (size, cost) in values.items()]
-    return f"left of the bytes, and time (one copy in memory is 1): {', '.join(each)}"
+    return f"medians, left of the bytes, and time (one copy in memory is 1): {', '.join(each)}"
 
 
 SMALLER = ("lz4", "zstd", "zstd shuffled", "zlib", "AdaComp 50", "AdaComp 500")

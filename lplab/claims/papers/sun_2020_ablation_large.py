@@ -219,18 +219,18 @@ claim.found(
 )
 claim.found(
     forward_alone_loses_least,
-    holds="in the bottleneck net INT4 forward loses least",
-    fails="in the bottleneck net INT4 forward does not lose least",
+    holds="bottleneck net: INT4 forward alone loses least",
+    fails="in the bottleneck net INT4 forward alone does not lose least",
 )
 claim.found(
     eight_bits_bring_part_back,
-    holds="FP8 in part brings some back",
-    fails="FP8 in part brings nothing back",
+    holds="FP8 for some gradients brings part back",
+    fails="in the bottleneck net FP8 for some gradients brings nothing back",
 )
 claim.found(
     small.images_are_in_order,
-    holds="it is in order throughout",
-    fails="it is not in order throughout",
+    holds="bottleneck net in order throughout",
+    fails="the bottleneck net is not in the paper's order throughout",
 )
 
 SUN_2020_ABLATION_LARGE = claim.build()

@@ -356,6 +356,10 @@ claim.found(
     holds="a scale for each layer beats the best single one",
     fails="a scale for each layer does not beat the best single one",
 )
-claim.found(most_is_recovered, holds="it recovers most of the loss", fails="it does not recover most of the loss")
+claim.found(
+    most_is_recovered,
+    holds="it recovers most of the loss",
+    fails="a scale for each layer does not recover most of the loss",
+)
 
 SUN_2020_GRADSCALE_LARGE = claim.build()

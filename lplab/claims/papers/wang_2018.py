@@ -170,7 +170,7 @@ def _range(values: np.ndarray) -> str:
 def measured(results: Results) -> str:
     """The sums without chunks and the errors with some, medians over the seeds."""
     some = ", ".join(f"{100 * np.median(_errors(results, [c])):.2g} % at {c}" for c in (16, 32, 64, 256))
-    return f"the sum stops at {_range(_sums(results, f'sum_{COUNT}'))} without chunks; error {some}"
+    return f"the sum stops at {_range(_sums(results, f'sum_{COUNT}'))} without chunks; median error {some}"
 
 
 claim.draw(

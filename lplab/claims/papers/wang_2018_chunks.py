@@ -211,7 +211,7 @@ def measured(results: Results) -> str:
     """Errors of the long sums, medians."""
     errors = curve(results)
     text = ", ".join(f"{100 * float(np.median(errors[c])):.2g} % at {c:,}" for c in DRAWN)
-    return f"sums of {LENGTHS[-1]:,}: {text}"
+    return f"median error of sums of {LENGTHS[-1]:,}: {text}"
 
 
 claim.draw(

@@ -128,7 +128,7 @@ def stochastic_moves_others_each_time(results: Results) -> CheckResult:
 def measured(results: Results) -> str:
     """Test errors at the smallest learning rate, median and spread."""
     each = (f"{way} {median_and_range(_of(results, way, number='error'), 0, ' %')}" for way in VARIANTS)
-    return f"wrong at learning rate {SMALLEST_RATE:g}: {', '.join(each)}"
+    return f"median share wrong at learning rate {SMALLEST_RATE:g}: {', '.join(each)}"
 
 
 claim.draw(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -70,8 +71,18 @@ def test_what_was_measured_says_budget_day_versions_and_command(run, tmp_path):
     (session,) = stored.sessions
     assert session.budget == "long" and session.command == "lplab claims run --long --jobs 1"
     told = claims.row(LONG, tmp_path)["measured"]
-    assert told.startswith(f"measured on {session.date} by “lplab claims run --long --jobs 1” in 0 s (long budget; ")
+    once = rf"measured on {session.date} by “lplab claims run --long --jobs 1” in 0 s(, 0 s of a core)? \(long budget; "
+    assert re.match(once, told), told
     assert f"lplab {session.versions['lplab']}" in told and told.endswith("; version 3 of the experiment)")
+
+
+def test_seconds_of_all_runs_are_not_said_to_be_those_of_the_last():
+    runs = [Session.now(f"run {k}", 1, 1000.0 * k, 1, core_seconds=100.0 * k) for k in (1, 2)]
+    assert f"in 2 runs, the last on {runs[1].date} by “run 2” in 3000 s together, 300 s of a core (" in (
+        Stored({}, tuple(runs)).provenance
+    )
+    unknown = dataclasses.replace(runs[0], core_seconds=0.0)
+    assert "of a core" not in Stored({}, (unknown, runs[1])).provenance
 
 
 def test_what_was_not_measured_says_so_and_how(tmp_path):
@@ -87,6 +98,14 @@ def test_what_was_not_measured_says_so_and_how(tmp_path):
 def test_budgets_are_two():
     with pytest.raises(ValueError, match="long_one: budget must be quick or long, got 'endless'"):
         dataclasses.replace(LONG, budget="endless")
+
+
+def test_the_page_says_how_long_larger_runs_may_take():
+    *most, longest = sorted(
+        each.budget_seconds / 60 for name in claims.names() if (each := claims.larger(claims.get(name)))
+    )
+    page = (Path(__file__).parents[3] / "docs" / "measure_claims.md").read_text("utf-8")
+    assert max(most) < 70 and f"less than 70 minutes of a core, the longest for {longest:.0f}." in page
 
 
 def test_all_quick_claims_fit_into_forty_minutes_on_two_cores():

@@ -286,7 +286,7 @@ def test_the_page_has_a_row_and_a_section_for_both(shown):
         "*Ours:* 2.05 %; 2 seeds.", "*Ours, larger (larger toys):* 0.325 %; 5 seeds.",
     ]  # fmt: skip
     for line in (
-        "| what | the paper | small | larger | how far from the paper |",
+        "| what | the paper | small | larger | how far the larger is from the paper |",
         "| examples a learner | 32 (table 2, read) | 1 | 16 | within a factor of 3 |",
         "| layers | 20 (section 5, recalled) | 3 | 4 | 5 times away: Two cores & one hour. |",
         "*At a larger size* (`toy_large`): More.", "- With a rate of 0.3 the error was 9 % on 2 seeds.",
@@ -322,8 +322,8 @@ def test_a_card_says_both_verdicts_and_folds_the_larger_experiment(shown):
     assert inside.startswith("At a larger size: larger toys") and "the rows below" in inside
     assert len([*fold.iter("figure")]) == 1 and "They report" not in inside and "0.325 %" in inside
     for words in (
-        "examples a learner: the paper 32 (table 2, read), small 1, larger 16: within a factor of 3",
-        "5 times away: Two cores & one hour.", "With a rate of 0.3 the error was 9 % on 2 seeds.",
+        "examples a learner: the paper 32 (table 2, read), small 1, larger 16 (within a factor of 3)",
+        "small 3, larger 4 (5 times away): Two cores & one hour.", "With a rate of 0.3 the error was 9 % on 2 seeds.",
         "lplab claims run toy_large --long",
     ):  # fmt: skip
         assert words in inside, words
@@ -343,7 +343,7 @@ def test_the_terminal_and_json_say_both(shown, capsys):
     assert cli.main(["claims", "table", "toy_large", "--folder", str(shown)]) == 0
     text = capsys.readouterr().out
     assert text.startswith("toy: SHOWN\n") and "\n  at a larger size (toy_large): NOT SHOWN\n" in text
-    assert "  parity    examples a learner: the paper 32 (table 2, read), small 1, larger 16: within a" in text
+    assert "  parity    examples a learner: the paper 32 (table 2, read), small 1, larger 16 (within a" in text
     assert "  tried     With a rate of 0.3" in text and "  does not  it is 3. It is not 3.\n" in text
     assert cli.main(["claims", "table", "--json", "--folder", str(shown)]) == 0
     toy, other = json.loads(capsys.readouterr().out)
@@ -365,4 +365,4 @@ def test_a_claim_without_a_larger_run_shows_its_parity_and_why(shown, monkeypatc
     assert "\n\nIt needs four nodes of GPUs.\n\n" in page
     html = figures.verdict_card("toy", folder=shown)._repr_html_()
     assert "<b>Why there is no larger run:</b><p>It needs four nodes of GPUs.</p>" in html
-    assert "small 1: 32 times away: Two cores." in html
+    assert "small 1 (32 times away): Two cores." in html

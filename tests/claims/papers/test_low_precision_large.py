@@ -1,6 +1,8 @@
 """The larger experiments on low precision: their checks hold and fail as they should; a cheap measurement of each."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -245,3 +247,22 @@ def test_a_scale_for_each_layer_in_short(small_nets, monkeypatch):
     largest = [np.log2(np.abs(dy).max()) for dy in gradients.values()]
     assert plain["spread"] == pytest.approx(max(largest) - min(largest), abs=1e-3) and 0 < plain["bears"] <= 12
     assert one["octaves"] == 0 < own["octaves"] and one["zeros"] > own["zeros"]
+
+
+def test_lab_05_says_how_long_the_sums_are_for_their_registers_and_what_that_costs():
+    cells = json.loads(next((Path(__file__).parents[3] / "labs").glob("05_*.ipynb")).read_text("utf-8"))["cells"]
+    (text,) = ("".join(cell["source"]) for cell in cells if cell.get("id") == "chunks-of-a-training")
+    ours, theirs = wang_2018_training_large.LONGEST, 256 * 56 * 56
+    counts = wang_2018_training_large.REGISTER, wang_2018_training_large.SHORT_REGISTER
+    for words in (
+        f"{ours:,} terms, in a register that counts to {counts[0]:,}",
+        f"{theirs:,} terms",
+        f"to {counts[1]}.",
+    ):
+        assert words in text
+    assert ours / counts[1] == theirs / counts[0]
+    row = next(each for each in CHUNKS.parity if "dW" in each.name)
+    assert row.large[1] == row.paper[1] == ours / counts[1]
+    results = claims.stored(CHUNKS).results(CHUNKS)
+    lost = results.values("error", sums=SHORT_NONE) - results.values("error", sums=SHORT_CHUNKED)
+    assert f"loses {lost.mean():.1f} points without chunks" in text
