@@ -359,7 +359,7 @@ claim.found(
 claim.found(
     most_is_recovered,
     holds="it recovers most of the loss",
-    fails="a scale for each layer does not recover most of the loss",
+    fails="most of the loss is not recovered",
 )
 
 SUN_2020_GRADSCALE_LARGE = claim.build()
