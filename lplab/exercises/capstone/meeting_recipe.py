@@ -51,6 +51,19 @@ COMPRESSORS: Mapping[str, type[Compressor]] = {
     "adacomp": AdaComp,
 }
 MOST_RATE, MOST_MOMENTUM = 2.0, 0.95
+BLOCKS = 6  # of the Transformer that is trained
+FIXED = {
+    **dict.fromkeys(("learning_rate", "lr"), "the learning rate of a learner's own steps"),
+    **dict.fromkeys(("inner", "inner_optimizer", "optimizer"), "the optimizer of a learner's own steps"),
+    **dict.fromkeys(("batch", "batch_size"), "how many sequences a learner has in a step"),
+    **dict.fromkeys(("seed", "seeds"), "the seed"),
+    "schedule": "the schedule of the learning rate",
+    "clip": "how gradients are clipped",
+    "steps": "the number of steps",
+    "learners": "the number of learners",
+    "model": "the model",
+}
+"""Keys that students look for, and what they would change: it is the same for all recipes."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +109,8 @@ class MeetingRecipe:
             raise ValueError(f"nesterov must be true or false, got {shown(self.nesterov)}")
         if self.pattern not in PATTERNS:
             raise ValueError(f"pattern must be {' or '.join(PATTERNS)}, got {shown(self.pattern)}")
+        if check_int("fragments", self.fragments, 1, STEPS) > BLOCKS:
+            raise ValueError(f"fragments must be at most {BLOCKS}, the blocks of the model, got {self.fragments}")
         MeetingSchedule(self.every, self.fragments, self.delay)
 
     def arm(self) -> Arm:
@@ -146,6 +161,9 @@ def recipe_from_data(data: Any) -> MeetingRecipe:
     ...
     ValueError: compressor: unknown compressor 'sparsloco'; closest: sparseloco, scalecom
     """
+    for key in data if isinstance(data, dict) else ():
+        if key in FIXED:
+            raise ValueError(f"the recipe: unknown key '{key}'; no key changes {FIXED[key]}: all recipes have the same")
     check_keys("the recipe", data, tuple(MEETING_KEYS))
     given = {key: value for key, value in data.items() if value is not None}
     if "compressor" in given:

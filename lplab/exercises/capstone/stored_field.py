@@ -58,6 +58,19 @@ def has(seeds: Sequence[int], capstone: Capstone = FEW_BITS) -> bool:
     return all(str(seed) in row["gaps"] for row in rows for seed in seeds)
 
 
+def known_score(data: Any, seeds: Sequence[int], capstone: Capstone = FEW_BITS) -> Score | None:
+    """The score of a recipe that does what one of the field does, without a training; None where it is not known.
+
+    >>> known_score({"name": "mine"} | FEW_BITS.data_of("plain MXFP4"), (0, 1)).name
+    'plain MXFP4'
+    """
+    same = capstone.published(data)
+    if not same or not has(seeds, capstone):
+        return None
+    found = next(each for each in field(seeds, capstone=capstone) if each.name == same)
+    return replace(found, name=data.get("name") or same)
+
+
 def default_path(capstone: Capstone = FEW_BITS) -> Path:
     """The file of the stored field."""
     return data_folder() / capstone.key / "field.json"
