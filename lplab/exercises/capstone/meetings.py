@@ -28,18 +28,18 @@ def advice(data: Any, costs: MeetingTraffic) -> str:
     """What keeps the budget where the costs are above: the next ``every`` that is allowed, or shorter messages.
 
     >>> advice({"every": 12}, MeetingTraffic(115_240.0, 86_380.0, 20))
-    'With shorter messages, of at most 5,465 bytes, 20 meetings keep it. With such messages, the next every that is \
+    'With shorter messages, of at most 5,465 bytes, the budget is kept. With such messages, the next every that is \
 allowed is 15, which makes 16 meetings.'
     """
     recipe = meeting_scoring.checked_meetings(data)
     each, longest = costs.sent / costs.meetings, int(BUDGET / costs.meetings)
-    shorter = f"With shorter messages, of at most {longest:,} bytes, {costs.meetings:.0f} meetings keep it."
+    shorter = f"With shorter messages, of at most {longest:,} bytes, the budget is kept."
     for every in range(recipe.every + 1, STEPS + 1):
         meetings = STEPS // every * recipe.fragments
         if STEPS % every == every % recipe.fragments == 0 and meetings * each <= BUDGET:
             name = published_meetings.published_name(replace(recipe, every=every))
             same = f" But that is {name} as it is, which has no points." if name else ""
-            many = f"{meetings} meeting{'s' * (meetings != 1)}"
+            many = f"{meetings} {'meeting' if meetings == 1 else 'meetings'}"
             return f"{shorter} With such messages, the next every that is allowed is {every}, which makes {many}.{same}"
     return f"{shorter} With such messages, no number of meetings keeps it."
 
