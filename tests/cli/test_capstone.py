@@ -83,7 +83,7 @@ BAD = {
     "of lab 16": (["meet.json"], "This is a recipe of lab 16: add --lab 16"),
     "a notebook": (
         ["lab.ipynb", "--lab", "16"],
-        "lab.ipynb is a notebook: run the cell of own_meetings in it, or copy",
+        "lab.ipynb is a notebook: run the cell of own_meetings",
     ),
     "single quotes": (["single.json"], "JSON has double quotes in place of single ones"),
     "True": (["true.json"], "(line 1, column 14); JSON writes true"),

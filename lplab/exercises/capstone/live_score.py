@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from lplab.exercises.capstone.capstone_value import Capstone
 from lplab.exercises.capstone.few_bits_capstone import FEW_BITS
 from lplab.exercises.capstone.points import MAX_POINTS
 from lplab.exercises.capstone.scores import PRACTICE_SEEDS, Score
-from lplab.exercises.capstone.stored_field import field, known_score
+from lplab.exercises.capstone.stored_field import field, kept_score, known_score
 from lplab.widgets.controls import line, set_text
 
 LEAST_SECONDS = 1.0  # of a recipe's own steps before the time that is left is told
@@ -125,7 +125,7 @@ class CapstoneRun(widgets.LiveRun):
         step, burst = (seconds - then) / (own - first), second - first
         preparing = max(then - self._began[done] - step * burst, 0.0)
         later = self._seeds - 1 - done
-        return step * max(self._length - own - burst, 0) + later * (preparing + step * self._length)
+        return step * max(self._length + 1 - own - burst, 0) + later * (preparing + step * self._length)
 
     def _told(self, found: Score) -> str:
         """Points on the seeds of practice, and why."""
@@ -138,6 +138,4 @@ def scored_before(data: Any, capstone: Capstone) -> Score | None:
     kept = getattr(progress.default_progress().state, capstone.key)
     if not kept.recipe or json.loads(kept.recipe) != data or kept.seeds != " ".join(map(str, PRACTICE_SEEDS)):
         return None
-    costs = capstone.costs(**{each.name: getattr(kept, each.name) for each in fields(capstone.costs)})
-    gaps = tuple(map(float, kept.gaps.split()))
-    return Score(data.get("name") or "own recipe", costs, PRACTICE_SEEDS, gaps, kept.diverged)
+    return kept_score(kept, capstone)

@@ -18,12 +18,19 @@ from lplab.compression.compressor import AllReduce
 from lplab.exercises.capstone import meeting_scoring, score_process, stored_field
 from lplab.exercises.capstone.capstone_exercise import CapstoneJudge, score_in, verdict_of
 from lplab.exercises.capstone.meeting_costs import BUDGET, MeetingTraffic
-from lplab.exercises.capstone.meeting_recipe import COMPRESSORS, MeetingRecipe, data_from_recipe, recipe_from_data
+from lplab.exercises.capstone.meeting_recipe import (
+    COMPRESSORS,
+    SETTINGS,
+    MeetingRecipe,
+    data_from_recipe,
+    recipe_from_data,
+)
 from lplab.exercises.capstone.meeting_scoring import gap_of, score_steps
 from lplab.exercises.capstone.meetings import MEETINGS
 from lplab.exercises.capstone.points import MAX_POINTS
 from lplab.exercises.capstone.published_meetings import RECIPES, data_of, is_published
 from lplab.exercises.capstone.scores import HELD_BACK_SEEDS, PRACTICE_SEEDS, Score
+from lplab.labs import lab16
 from tests.exercises.in_process import judge_here
 
 TINY = BranchPlan(before=3, steps=12)
@@ -94,6 +101,17 @@ def test_what_is_wrong_is_said_in_one_line(what):
     with pytest.raises(ValueError) as error:
         MEETINGS.checked(data)
     assert words in str(error.value) and "\n" not in str(error.value) and len(str(error.value)) < 250
+
+
+def test_the_table_of_keys_has_every_setting_with_its_default():
+    (table,) = lab16.meeting_keys().parts
+    rows = {(where, key): default for where, key, default, _ in zip(*table.columns.values(), strict=True)}
+    for name, kind in COMPRESSORS.items():
+        assert set(SETTINGS[name]) == {each.name for each in dataclasses.fields(kind)}
+        own = {key: (value, getattr(kind(), key)) for (where, key), value in rows.items() if where == name}
+        read = {key: text if isinstance(value, str) else json.loads(text) for key, (text, value) in own.items()}
+        assert recipe_from_data({"compressor": {"name": name, **read}}).compressor == kind()
+    assert (rows["recipe", "nesterov"], rows["scalecom", "chunk"]) == ("true", "null")
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -215,11 +233,11 @@ ADVICE = {
     "the next divisor": (
         {"every": 12},
         5_762,
-        ("5,465 bytes, 20 meetings", "is 15, which makes 16", "SparseLoCo (2025)"),
+        ("most 5,465 bytes", "is 15, which makes 16", "But that is Sparse"),
     ),
     "of two fragments": ({"every": 8, "fragments": 2}, 2_800, ("next every that is allowed is 16, which makes 30",)),
     "of five fragments": ({"every": 5, "fragments": 5}, 1_000, ("next every that is allowed is 15, which makes 80",)),
-    "none": ({"every": 240}, 455_468, ("1 meeting keep", "no number of meetings keeps it")),
+    "none": ({"every": 240}, 455_468, ("most 109,312 bytes", "no number of meetings keeps it")),
 }
 
 
@@ -239,7 +257,7 @@ def test_the_advice_over_the_budget_can_be_followed(what):
 
 def test_a_recipe_over_the_budget_is_trained_on_one_seed_and_its_gap_is_told(folder, monkeypatch):
     monkeypatch.setattr("lplab.exercises.capstone.meeting_costs.BUDGET", 10)
-    known = dict.fromkeys((0, 1), [4.0, 3.0])
+    known = {seed: [4.0, 3.0] for seed in (0, 1)}
     found = MEETINGS.score(SPARSE, (0, 1), TINY, folder, known)
     assert len(found.gaps) == 1 and not found.is_done and not found.keeps_budget
     marking = MEETINGS.marking(dataclasses.replace(one, costs=MeetingTraffic(1.0)) for one in FIELD)
