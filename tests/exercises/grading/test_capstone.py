@@ -13,7 +13,7 @@ import pytest
 
 from lplab import cli
 from lplab.claims.framework.branches import BranchPlan
-from lplab.exercises import own_meetings, progress
+from lplab.exercises import check, own_meetings, own_recipe, progress
 from lplab.exercises.capstone import capstone_exercise as module
 from lplab.exercises.capstone import score_process
 from lplab.exercises.capstone.capstone_exercise import CapstoneJudge, as_answer, judge_of, score_in, verdict_of
@@ -26,7 +26,7 @@ from lplab.exercises.capstone.published_meetings import RECIPES as MEETINGS_RECI
 from lplab.exercises.capstone.published_recipes import PLAIN, data_of, is_published, plain_mxfp4
 from lplab.exercises.capstone.score_process import NotScoredError
 from lplab.exercises.capstone.scores import Score
-from lplab.exercises.capstone.scoring import checked_recipe, float32_loss, score
+from lplab.exercises.capstone.scoring import checked_recipe, float32_loss, score, steps_of
 from lplab.exercises.checks.verdict import NOT_JUDGED
 from lplab.exercises.grading.capstone_view import _ticks, capstone_view
 from lplab.exercises.grading.grading import grade
@@ -604,7 +604,99 @@ def practised(monkeypatch, tmp_path):
     monkeypatch.setenv("LPLAB_PROGRESS", str(tmp_path / "progress.json"))
     for recipe in (OTHER, MINE, MINE):
         costs = costs_of(recipe_from_data(recipe))
-        costs, gaps = {"bits": 5.0, "seconds": 0.6}, (0.02, 0.03, 0.04)
+        progress.record_capstone("capstone", json.dumps(recipe), vars(costs), (0.03, 0.05), (0, 1), 0)
+    return tmp_path
+
+
+def test_the_report_carries_recipe_score_and_seeds(practised):
+    report = report_of(progress.default_progress().state, name="Ada")
+    own = report["capstone"]
+    assert own["recipe"] == MINE and own["seeds"] == [0, 1] and own["gaps"] == [0.03, 0.05]
+    assert own["gap"] == pytest.approx(0.04) and own["scored"] == 2 and own["diverged"] == 0
+    assert report["sha256"] == digest(report)
+    files = write_report(report, practised)
+    found = read_submission(files[0])
+    assert list(found.answers[CAPSTONE]) == [as_answer(MINE)] and found.name == "Ada"
+    page = files[1].read_text("utf-8")
+    assert "A recipe of one's own" in page and "0.04 bits" in page and "nvfp4" in page
+    assert "capstone" not in report_of_lab(practised)
+
+
+def report_of_lab(practised):
+    progress.record_prediction("02.a", "Which one wins?", "the coin", "the coin")
+    return report_of(progress.default_progress().state, ["02"])
+
+
+def test_a_page_without_a_recipe_has_no_such_part(monkeypatch, tmp_path):
+    monkeypatch.setenv("LPLAB_PROGRESS", str(tmp_path / "progress.json"))
+    progress.record_prediction("02.a", "Which one wins?", "the coin", "the coin")
+    files = write_report(report_of(progress.default_progress().state), tmp_path)
+    assert "recipe of one's own" not in files[1].read_text("utf-8")
+
+
+def test_the_command_says_what_it_hands_in(practised, capsys):
+    assert cli.main(["report", "--out", str(practised / "out")]) == 0
+    assert "A recipe of your own: 5." in (text := capsys.readouterr().out) and "a gap of +0.0400 bits" in text
+
+
+def test_a_recipe_is_no_function_to_be_checked():
+    with pytest.raises(ValueError, match="own_recipe"):
+        check(CAPSTONE, lambda: 0)
+
+
+def test_own_recipe_says_what_is_wrong_and_shows_a_button(monkeypatch, tmp_path):
+    monkeypatch.setenv("LPLAB_PROGRESS", str(tmp_path / "progress.json"))  # nobody has guessed yet
+    assert str(own_recipe({"weight": "nvpf4"})).startswith("Not a recipe yet: weight: format: unknown format")
+    veil = own_recipe(MINE)
+    assert not veil.is_lifted, "the field answers question 14.a"
+    veil.lift()
+    (run,) = veil.children
+    assert (
+        run.state == "ready"
+        and run.run_button.description == "Score my recipe"
+        and run.progress.max == steps_of((0, 1, 2))
+    )
+    assert "The field" in run.figure.layout.title.text
+
+
+def test_the_button_scores_and_keeps_the_score(monkeypatch, tmp_path, checkpoints):
+    from lplab.exercises.capstone.live_score import CapstoneRun
+
+    monkeypatch.setenv("LPLAB_PROGRESS", str(tmp_path / "progress.json"))
+    run = CapstoneRun(MINE, SEEDS, TINY, checkpoints)
+    run.start()
+    run.wait(120)
+    assert run.state == "finished", run.error_line.value
+    found = run.result()[-1]
+    assert found.is_done and found.gaps == score(MINE, SEEDS, TINY, checkpoints).gaps
+    kept = progress.default_progress().state.capstone
+    assert json.loads(kept.recipe) == MINE and kept.seeds == "31 32" and kept.scored == 1
+    assert "Finished: 2 of 2 seeds, with 100 steps on each." in run.status.value
+    assert "of 12 points" in run.result_line.value and not run.remark_line.value
+    wide = CapstoneRun(WIDE, SEEDS, TINY, checkpoints)
+    wide.start()
+    wide.wait(120)
+    assert "Over the budget" in wide.remark_line.value and "on seed 31 alone" in wide.result_line.value
+    assert progress.default_progress().state.capstone == kept, "a recipe over the budget is not handed in"
+
+
+def test_a_published_recipe_is_told_so_before_the_button(monkeypatch, tmp_path):
+    from lplab.exercises.capstone.live_score import CapstoneRun
+
+    monkeypatch.setenv("LPLAB_PROGRESS", str(tmp_path / "progress.json"))
+    run = CapstoneRun(data_of(PLAIN))
+    assert f"This is {PLAIN} as it is, which has no points." in run.remark_line.value
+    run.start()
+    run.wait(20)
+    assert "Finished: nothing was trained" in run.status.value and "0 of 12 points" in run.result_line.value
+    assert progress.default_progress().state.capstone.recipe == ""
+
+
+def test_a_recipe_that_was_scored_is_shown_again_with_its_score(practised):
+    from lplab.exercises.capstone.live_score import CapstoneRun
+
+    recipe = json.loads(progress.default_progress().state.capstone.recipe)
+    costs, gaps = {"bits": 5.0, "seconds": 0.6}, (0.02, 0.03, 0.04)
     progress.record_capstone("capstone", json.dumps(recipe), costs, gaps, (0, 1, 2), 0)
     assert "Scored before: 9 of 12 points" in (run := CapstoneRun(recipe)).result_line.value
     assert "0.0300" in run.figure.layout.meta["alt"] or "0.03" in run.figure.layout.title.text
