@@ -58,7 +58,7 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
     "demo": {
         "chunk": "numbers of a block, which a cosine transform mixes: a square",
         "k": "how many coefficients of each block are sent: 1 to chunk",
-        "decay": "of the residual at each meeting: 0 to below 1",
+        "decay": "of the momentum at each meeting, which keeps what is not sent: 0 to below 1",
         "wire": _WIRE,
     },
     "scalecom": {
