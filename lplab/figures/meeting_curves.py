@@ -179,6 +179,7 @@ def byte_loss_plane(
     lines = ", ".join(f"{each} {loss:.3f}" for each, loss in levels.items())
     own = f"{name}: {_own(chosen, per)}{more.get(name, '')}"
     signs = [(style.GREY, "╎", f"budget, {bytes_word(budget)}")] if budget else []
+    signs += [(style.VERMILION, "┊", f"bytes of {name}") for _ in both[~is_known]]
     limit = f" The budget is {bytes_word(budget)}." if budget else ""
     return style.apply_style(
         style.figure([ruled, dots, here, names, level_names, above], layout),

@@ -25,6 +25,8 @@ LEAST_SECONDS = 1.0  # of a recipe's own steps before the time that is left is t
 class CapstoneRun(widgets.LiveRun):
     """A button that scores a recipe, and the field, which follows; a score on all seeds is kept for the report.
 
+    A recipe of the field as it is trains not at all. One whose score is kept is shown with it.
+
     Args:
         data: of a recipe that the capstone takes.
         seeds: one to ten.
@@ -59,7 +61,9 @@ class CapstoneRun(widgets.LiveRun):
                 return
             for found in capstone.score_steps(json.loads(text), seeds, plan=own_plan, folder=folder):
                 yield found
-            if found.is_done:  # a recipe that is over the budget is not handed in
+            if not found.is_done:  # it stopped at the first seed
+                self.progress.max = len(self._results)
+            elif found.keeps_budget:  # others cannot have points, and are not handed in
                 costs = asdict(found.costs)
                 progress.record_capstone(capstone.key, text, costs, found.gaps, found.seeds, found.diverged)
 
@@ -76,7 +80,7 @@ class CapstoneRun(widgets.LiveRun):
                     lines.append(f"The training diverged on {last.diverged} of {len(last.gaps)} seeds.")
             return lines
 
-        super().__init__(steps, draw, total=total, name="Score my recipe", remark=remark)
+        super().__init__(steps, draw, total=1 if known is not None else total, name="Score my recipe", remark=remark)
         self.result_line = line("", "lp-result", "lp-live")
         place = self.children.index(self.status) + 1
         self.children = (*self.children[:place], self.result_line, *self.children[place:])

@@ -457,7 +457,9 @@ def test_the_plane_shows_the_budget_the_field_and_ones_own_as_soon_as_it_is_know
     assert kept.layout.meta == fig.layout.meta, "a score that was kept has gaps alone"
     assert "budget, 109 kB" in fig.layout.meta["subtitle"]
     assert "one learner alone 2.400, a gradient in each step 2.300" in fig.layout.meta["alt"]
-    assert len(MEETINGS.figure(field, [sent]).layout.shapes) == 2, "the budget, and the bytes of one's own"
+    waiting = MEETINGS.figure(field, [sent]).layout
+    assert len(waiting.shapes) == 2, "the budget, and the bytes of one's own"
+    assert "bytes of yours" in waiting.meta["subtitle"] and "bytes of yours" not in fig.layout.meta["subtitle"]
 
 
 def figures_of_nothing(field):
