@@ -82,8 +82,8 @@ class CapstoneRun(widgets.LiveRun):
 
         super().__init__(steps, draw, total=1 if known is not None else total, name="Score my recipe", remark=remark)
         self.result_line = line("", "lp-result", "lp-live")
-        place = self.children.index(self.status) + 1
-        self.children = (*self.children[:place], self.result_line, *self.children[place:])
+        shown = [self.row, self.status, self.result_line, self.error_line, self.remark_line, self.figure]
+        self.children = (*shown, self._control_group)
         set_text(self.remark_line, *remark(()))
         set_text(self.result_line, f"Scored before: {self._told(earlier)}" if earlier else "")
 
