@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,12 @@ NEEDS_TORCH = "torch is not installed: pip install 'lplab[torch]'"
 
 def add_capstone(commands: Any) -> None:
     """Add ``lplab capstone``."""
-    text = "score a recipe of your own, which is a JSON file: what it costs, and its gap to the best training there is"
-    parser = add_command(commands, run_capstone, "capstone", text, "lplab capstone mine.json --seeds 0 1 2")
+    text = (
+        "score a recipe of your own, which is a JSON file: what it costs, and its gap to float32 (lab 14) or to "
+        "a gradient in each step (lab 16)"
+    )
+    example = "lplab capstone mine.json --seeds 0 1 2\n  lplab capstone --lab 16 mine.json"
+    parser = add_command(commands, run_capstone, "capstone", text, example)
     parser.add_argument("file", nargs="?", type=Path, help="JSON (default: print the field of published recipes)")
     parser.add_argument(
         "--lab", choices=("14", "16"), default="14", help="14: training with few bits; 16: meeting over slow links"
@@ -78,25 +83,59 @@ def score_file(file: Path, seeds: tuple[int, ...], capstone: "Capstone", as_json
     from lplab.exercises.capstone.points import MAX_POINTS
     from lplab.training.recipe.recipe_data import MAX_TEXT, parse_json
 
+    if file.suffix == ".ipynb":
+        raise BadInputError(
+            f"{file} is a notebook: run the cell of {capstone.call} in it, or copy its dictionary into a .json file, "
+            "with double quotes, and with true, false and null in place of True, False and None"
+        )
     if file.stat().st_size > 4 * MAX_TEXT:  # characters may take up to four bytes
         raise BadInputError(f"{file} is too large: a recipe has at most {MAX_TEXT:,} characters")
     try:
         text = file.read_text("utf-8-sig")
     except UnicodeDecodeError:
         raise BadInputError(f"{file} is not in UTF-8") from None
-    steps, total = capstone.score_steps(parse_json(text), seeds), capstone.steps_of(seeds, capstone.plan)
-    bar = tqdm(steps, "scoring", total, file=sys.stderr, disable=not sys.stderr.isatty())
-    *_, score = bar
+    data = parse_json(text)
+    check_lab(data, capstone)
+    known = stored_field.known_score(data, seeds, capstone)
+    if known is None:
+        if name := capstone.published(data):
+            print(
+                f"This is {name} as it is, which has no points. Its gaps on these seeds are not known.", file=sys.stderr
+            )
+        steps, total = capstone.score_steps(data, seeds), capstone.steps_of(seeds, capstone.plan)
+        *_, score = tqdm(steps, "scoring", total, file=sys.stderr, disable=not sys.stderr.isatty())
+    else:
+        score = known
+    over = capstone.over(data, score.costs)
     if not stored_field.has(seeds, capstone):
-        return print_scores((score,), capstone, as_json)
-    published = stored_field.field(seeds, capstone=capstone)
-    print_scores((*published, score), capstone, as_json)
-    if not as_json:
-        marking = capstone.marking(published)
-        print(f"{marking.points(score):g} of {MAX_POINTS} points on these seeds. {marking.reason(score)}")
-        if score.costs.over:
-            print(score.costs.over)
+        print_scores((score,), capstone, as_json)
+    else:
+        published = stored_field.field(seeds, capstone=capstone)
+        print_scores((*published, score), capstone, as_json)
+        if not as_json:
+            marking = capstone.marking(published)
+            print(f"{marking.points(score):g} of {MAX_POINTS} points on these seeds. {marking.reason(score)}")
+            if known is not None:
+                print("Nothing was trained, as its gaps are known.")
+    if over and not as_json:
+        print(over)
     return 0
+
+
+def check_lab(data: Any, capstone: "Capstone") -> None:
+    """Say what is wrong with a recipe, and where it is one of the other lab, how to score it."""
+    from lplab.exercises.model import exercise_catalogue
+
+    try:
+        capstone.checked(data)
+    except ValueError as problem:
+        for other in exercise_catalogue.capstones():
+            with suppress(ValueError):
+                other.checked(data)
+                raise BadInputError(
+                    f"{problem}. This is a recipe of lab {other.id[:2]}: add --lab {other.id[:2]}"
+                ) from None
+        raise
 
 
 def print_scores(scores: "tuple[Score, ...]", capstone: "Capstone", as_json: bool) -> int:

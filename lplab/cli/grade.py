@@ -45,7 +45,9 @@ def run_report(args: argparse.Namespace) -> int:
     for lab in report["labs"]:
         print(lab["text"])
     for capstone, costs, own in own_recipes_in(report):
-        print(f"{capstone.exercise.title}: {costs.text}, a gap of {own['gap']:+.4f} {capstone.unit}")
+        points = f", {own['points']:g} of {own['most_points']} points" if "points" in own else ""
+        print(f"{capstone.exercise.title}: {costs.text}, a gap of {own['gap']:+.4f} {capstone.unit}{points}")
+        print(f"The gap is the {capstone.compared}.")
     return 0
 
 

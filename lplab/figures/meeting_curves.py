@@ -98,6 +98,7 @@ def byte_loss_plane(
     what: str = "sent by a learner, a step on average",
     per: str = " a step",
     budget: float | None = None,
+    notes: Mapping[str, str] | None = None,
     title: str = "",
     height: int = 340,
 ) -> go.Figure:
@@ -114,6 +115,7 @@ def byte_loss_plane(
         what: the bytes are, for the axis.
         per: what bytes in the title are counted for.
         budget: bytes that the chosen one may send at most: a dashed line.
+        notes: what else is said of a way, by its name, where its loss is told.
         title: the point that it makes; by default bytes and loss of the chosen one.
         height: in pixels.
 
@@ -134,13 +136,16 @@ def byte_loss_plane(
     losses = np.array([*y, *levels.values()])
     spread = float(np.ptp(losses)) or 0.1
     height_of_dot = np.minimum(dot[:, 1], losses.max() + spread / 4)  # what diverges stands at the end of the axis
+    more = {each: f", {note}" for each, note in (notes or {}).items()}
     dots = traces.points(
         "other ways to train",
         x,
         y,
         traces.marker("circle", 10, style.BLUE),
         "%{text}<br>%{y:.3f} bits",
-        text=np.array([f"{each}, {bytes_word(sent)}{per}" for each, (sent, _) in points.items()], dtype=str),
+        text=np.array(
+            [f"{each}, {bytes_word(sent)}{per}{more.get(each, '')}" for each, (sent, _) in points.items()], dtype=str
+        ),
     )
     here = traces.points(
         name,
@@ -148,7 +153,7 @@ def byte_loss_plane(
         height_of_dot,
         traces.marker("diamond-open", 18, style.VERMILION, edge=3),
         "{name}<br>%{text}",
-        text=np.array([f"{loss:.3f} bits" for loss in dot[:, 1]], dtype=str),
+        text=np.array([f"{loss:.3f} bits{more.get(name, '')}" for loss in dot[:, 1]], dtype=str),
     )
     numbers = [
         f"     {loss:.3f} ↑" if loss > shown else "" for loss, shown in zip(dot[:, 1], height_of_dot, strict=True)
@@ -168,15 +173,19 @@ def byte_loss_plane(
         "shapes": [shapes.upright(limit, dash="dash") for limit in limits.tolist()]
         + [shapes.upright(sent, line=traces.stroke(style.VERMILION, 1.5, "dot")) for sent, _ in both[~is_known]],
     }
-    told = "; ".join(f"{each} {bytes_word(sent)}, {loss:.3f}" for each, (sent, loss) in points.items())
+    told = "; ".join(
+        f"{each} {bytes_word(sent)}, {loss:.3f}{more.get(each, '')}" for each, (sent, loss) in points.items()
+    )
     lines = ", ".join(f"{each} {loss:.3f}" for each, loss in levels.items())
-    own = f"{name}: {_own(chosen, per)}"
+    own = f"{name}: {_own(chosen, per)}{more.get(name, '')}"
+    signs = [(style.GREY, "╎", f"budget, {bytes_word(budget)}")] if budget else []
+    signs += [(style.VERMILION, "┊", f"bytes of {name}") for _ in both[~is_known]]
     limit = f" The budget is {bytes_word(budget)}." if budget else ""
     return style.apply_style(
         style.figure([ruled, dots, here, names, level_names, above], layout),
         alt=f"Bytes {what}, and loss in bits a character. {own}. {told}. {lines}.{limit}",
         title=title or f"{own[:1].upper()}{own[1:]}",
-        subtitle=legend(entry(here), entry(dots)),
+        subtitle=legend(entry(here), entry(dots), *signs),
         height=height,
         t=66,
     )

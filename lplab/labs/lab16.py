@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from math import comb, log2
 from typing import TYPE_CHECKING
 
 from lplab import figures, widgets
 from lplab.compression import SparseLoCo
-from lplab.exercises.capstone.meeting_recipe import COMPRESSORS, MEETING_KEYS
+from lplab.exercises.capstone.meeting_recipe import COMPRESSORS, MEETING_KEYS, SETTINGS, MeetingRecipe
 from lplab.figures.many_learners import bytes_word
 from lplab.hardware import Cluster, compare_methods
 from lplab.hardware.units import duration
@@ -287,18 +288,28 @@ def four_learners() -> LiveMeetings:
 
 
 def meeting_keys() -> Folded:
-    """Every key of a way to meet, and every setting of a compressor, as the code that reads recipes has them."""
-    settings = {
-        name: ", ".join(f"{each.name}={getattr(kind(), each.name)}" for each in fields(kind)) or "none"  # type: ignore[arg-type]
+    """Every key of a way to meet, and every setting of a compressor, with defaults as a JSON file has them."""
+    own = {each.name: each for each in fields(MeetingRecipe)}
+    rows = [
+        ("recipe", key, "dense" if key == "compressor" else _in_json(own[key].default), meaning)
+        for key, meaning in MEETING_KEYS.items()
+    ] + [
+        (name, each.name, _in_json(getattr(kind(), each.name)), SETTINGS[name][each.name])
         for name, kind in COMPRESSORS.items()
-    }
-    parts = {"the recipe": MEETING_KEYS, "compressor: settings": settings}
-    rows = [(where, key, meaning) for where, keys in parts.items() for key, meaning in keys.items()]
-    where, keys, meanings = map(list, zip(*rows, strict=True))
-    caption = "What a recipe may say, and the settings of each compressor with their defaults"
-    return Folded(
-        figures.DataTable({"in": where, "key": keys, "meaning": meanings}, caption), line="All keys of a recipe"
+        for each in fields(kind)  # type: ignore[arg-type]  # all of them are dataclasses
+    ]
+    where, keys, defaults, meanings = map(list, zip(*rows, strict=True))
+    caption = (
+        "What a recipe may say, then the settings of each compressor. A dictionary in this notebook has True, False and "
+        "None, and a JSON file has true, false and null"
     )
+    columns = {"in": where, "key": keys, "default": defaults, "meaning": meanings}
+    return Folded(figures.DataTable(columns, caption), line="All keys of a recipe")
+
+
+def _in_json(value: object) -> str:
+    """A default as a JSON file has it, without quotes."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 # ---- what the tests compare ------------------------------------------------------------------------------------------

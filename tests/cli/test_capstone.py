@@ -62,8 +62,31 @@ def test_a_way_to_meet_to_start_from_can_be_read(capsys):
     assert MEETINGS.checked(json.loads(capsys.readouterr().out)).every == 15
 
 
+@pytest.mark.parametrize(("lab", "name"), [("14", PLAIN), ("16", "SparseLoCo (2025)")])
+def test_a_published_recipe_is_not_trained_again(lab, name, capsys, tmp_path, monkeypatch):
+    for module in ("scoring", "meeting_scoring"):
+        monkeypatch.setattr(f"lplab.exercises.capstone.{module}.scored", lambda *_: pytest.fail("it was trained"))
+    assert cli.main(["capstone", "--lab", lab, "--start-from", name]) == 0
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(json.loads(capsys.readouterr().out) | {"name": "mine"}), encoding="utf-8")
+    assert cli.main(["capstone", "--lab", lab, str(file)]) == 0
+    *table, points, nothing = capsys.readouterr().out.splitlines()
+    assert points.startswith("0 of 12 points on these seeds. It is a recipe of the field as it is.")
+    assert nothing == "Nothing was trained, as its gaps are known."
+    mine, stored = (next(row.split()[-3:] for row in table if row.startswith(start)) for start in ("mine", name))
+    assert mine == stored
+
+
 BAD = {
     "no way to meet": (["mine.json", "--lab", "16"], "the recipe: unknown key 'weight'"),
+    "of lab 14": (["mine.json", "--lab", "16"], "This is a recipe of lab 14: add --lab 14"),
+    "of lab 16": (["meet.json"], "This is a recipe of lab 16: add --lab 16"),
+    "a notebook": (
+        ["lab.ipynb", "--lab", "16"],
+        "lab.ipynb is a notebook: run the cell of own_meetings",
+    ),
+    "single quotes": (["single.json"], "JSON has double quotes in place of single ones"),
+    "True": (["true.json"], "(line 1, column 14); JSON writes true"),
     "no such way": (["--lab", "16", "--start-from", "DiLoC"], "the field has no 'DiLoC'; it has FedAvg (2017)"),
     "no file": (["nowhere.json"], "nowhere.json: No such file or directory"),
     "a folder": (["."], "Is a directory"),
@@ -86,6 +109,10 @@ def test_bad_input_ends_with_one_line(name, tmp_path, monkeypatch, capsys):
     (tmp_path / "wrong.json").write_text('{"weight": "nvpf4"}')
     (tmp_path / "posit.json").write_text('{"weight": "posit8_1"}')
     (tmp_path / "mine.json").write_text('{"weight": "nvfp4"}')
+    (tmp_path / "meet.json").write_text('{"every": 15}')
+    (tmp_path / "single.json").write_text("{'every': 15}")
+    (tmp_path / "true.json").write_text('{"nesterov": True}')
+    (tmp_path / "lab.ipynb").write_text(" " * 100_000)
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "large.json").write_text(" " * 100_000)
     arguments, words = BAD[name]

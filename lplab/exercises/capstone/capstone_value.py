@@ -38,10 +38,14 @@ class Capstone:
         score_steps: yields what is known of a score, of data, seeds, plan, folder and baselines by seed.
         steps_of: how many scores that are, of seeds and plan.
         figure: draws the field and a score, of both.
+        published: the name of the recipe of the field that does what data say; "" if none does.
+        trained: what is trained on a seed, in words.
         unit: of a gap, as in "a gap of +0.02 bits".
         compared: what the gaps of the overview are, in a sentence.
         recipes: of a class, as a heading.
         veil: the question whose answer the field gives away; "" for none.
+        advice: what would keep the budget, of the data of a recipe and costs that are above it; "" where nothing is
+            known.
     """
 
     exercise: Exercise
@@ -57,11 +61,14 @@ class Capstone:
     score_steps: Callable[..., Iterator[Score]]
     steps_of: Callable[[Sequence[int], BranchPlan], int]
     figure: Callable[[Sequence[Score], Sequence[Score]], Any]
+    published: Callable[[Any], str]
+    trained: str
     unit: str
     compared: str
     recipes: str = "Recipes of one's own"
     plain_gap: float | None = None
     veil: str = ""
+    advice: Callable[[Any, Any], str] = lambda data, costs: ""
 
     @property
     def id(self) -> str:
@@ -76,6 +83,10 @@ class Capstone:
     def score(self, data: Any, *some: Any) -> Score:
         """The score of a recipe on all seeds; arguments as for ``score_steps``."""
         return list(self.score_steps(data, *some))[-1]
+
+    def over(self, data: Any, costs: RecipeCosts) -> str:
+        """A line on costs that are above the budget, with what a recipe could change; "" if they are not above."""
+        return f"{costs.over} {self.advice(data, costs)}".strip() if costs.over else ""
 
     def marking(self, field: Iterable[Score]) -> Marking:
         """How points follow from a gap, from the scores of the field; ValueError if they make no scale."""

@@ -58,22 +58,18 @@ class MeetingTraffic:
 
     @property
     def over(self) -> str:
-        """How far the bytes are above the budget, and which part of them there is to save; "" if they are not.
+        """How far the bytes are above the budget, and what they are made of; "" if they are not.
 
         >>> print(MeetingTraffic(200_000.0, 120_000.0, 20).over)
-        Over the budget of 109,312 bytes by 83 %: 20 meetings of 10,000 bytes, 6,000 for places and 4,000 for \
-values. With such messages, 10 meetings would keep it.
+        Over the budget of 109,312 bytes by 83 %: 20 meetings of 10,000 bytes, 6,000 for places and 4,000 for values.
         """
         if self.keeps_budget:
             return ""
         each, places = self.sent / self.meetings, self.positions / self.meetings
         parts = f", {places:,.0f} for places and {each - places:,.0f} for values" if places else ""
-        allowed = int(BUDGET / each)
-        less = f"With such messages, {allowed} meeting{'s' * (allowed != 1)} would keep it"
-        less = less if allowed else "One such message alone is above it"
         return (
             f"Over the budget of {BUDGET:,} bytes by {100 * (self.sent / BUDGET - 1):,.0f} %: {self.meetings:.0f} "
-            f"meeting{'s' * (self.meetings != 1)} of {each:,.0f} bytes{parts}. {less}."
+            f"meeting{'s' * (self.meetings != 1)} of {each:,.0f} bytes{parts}."
         )
 
     @property

@@ -30,18 +30,55 @@ from lplab.compression.fragments import PATTERNS, MeetingSchedule
 from lplab.lookup import closest_names
 from lplab.training.recipe.recipe_data import MAX_NAME, check_keys, errors_at, shown
 
+BLOCKS = 6  # of the Transformer that is trained
 MEETING_KEYS = {
     "name": "for tables and figures",
-    "every": f"steps between two meetings about the same weights: a divisor of {STEPS}; 30 by default",
-    "rate": "of the outer optimizer: above 0, at most 2; 1 by default",
-    "momentum": "of the outer optimizer: 0 to 0.95; 0 by default",
-    "nesterov": "whether the momentum is Nesterov's, which steps further at once: true by default",
-    "compressor": "what a message says: a name, or a dictionary of name and settings; dense by default",
-    "fragments": "how many parts of the model meet in turn; 1 by default",
-    "delay": "steps that a learner goes on between what it sends and the meeting; 0 by default",
-    "alpha": "the share of its own weights that a learner keeps in a meeting: 0, the default, to 1",
-    "pattern": f"of the fragments: {' or '.join(PATTERNS)}",
+    "every": f"steps between two meetings about the same weights: a divisor of {STEPS}",
+    "rate": "of the outer optimizer: above 0, at most 2",
+    "momentum": "of the outer optimizer: 0 to 0.95",
+    "nesterov": "true or false: whether the momentum is Nesterov's, which steps further at once",
+    "compressor": "what a message says: a name of this table, or a dictionary of name and settings",
+    "fragments": f"how many parts of the model meet in turn: 1 to {BLOCKS}; every must be a multiple of it",
+    "delay": "steps that a learner goes on between what it sends and the meeting: less than every / fragments",
+    "alpha": "the share of its own weights that a learner keeps in a meeting: 0 to 1",
+    "pattern": f"which blocks form a fragment: {' or '.join(PATTERNS)}",
 }
+_WIRE = "what each value is sent in: fp32, fp16 or bf16"
+_SMALL = "how biases and tensors below 1,024 elements are sent: dense or compressed"
+SETTINGS: Mapping[str, Mapping[str, str]] = {
+    "dense": {"wire": _WIRE},
+    "lowbit": {"format": "of all values: e3m0, e2m1 or int4 in 4 bits; e4m3fn, e5m2 or int8 in 8"},
+    "sparseloco": {
+        "chunk": "numbers of a chunk: a square, such as 256, 1024 or 4096. A place in it takes log2 of chunk bits",
+        "k": "how many numbers of each chunk are sent: 1 to chunk",
+        "bits": "of each value that is sent: 1 to 8",
+        "decay": "of the residual at each meeting: 1 keeps all, 0 forgets it",
+        "mean": "senders: each number is averaged over the learners that sent it; learners: over all",
+    },
+    "demo": {
+        "chunk": "numbers of a block, which a cosine transform mixes: a square",
+        "k": "how many coefficients of each block are sent: 1 to chunk",
+        "decay": "of the momentum at each meeting, which keeps what is not sent: 0 to below 1",
+        "wire": _WIRE,
+    },
+    "scalecom": {
+        "chunk": "numbers of a chunk: 1 to 65536; null: 25, 50 or 400 by the layer",
+        "beta": "how much of what is not sent the residual takes up: above 0, to 1, which loses nothing",
+        "m": "how many numbers of each chunk are sent: 1 to chunk. One learner says which, for all",
+        "wire": _WIRE,
+        "small": _SMALL,
+    },
+    "adacomp": {
+        "bin": "numbers of a bin: 1 to 16383; null: 50 in convolutions, 500 elsewhere",
+        "scale_factor": "from 1: the larger, the more numbers of a bin are sent",
+        "sign_of": "whose sign is sent. G: residual and new part together; H: with the new part once more",
+        "scale_over": "whose largest numbers are averaged for the value that is sent: all bins, or nonzero ones",
+        "always_one": "true or false: whether each bin sends its largest number anyway",
+        "zero_bins": "what a bin of zeros sends: nothing or all",
+        "small": _SMALL,
+    },
+}
+"""What the settings of each compressor are, and what they may be."""
 COMPRESSORS: Mapping[str, type[Compressor]] = {
     "dense": Dense,
     "lowbit": LowBit,
@@ -51,6 +88,18 @@ COMPRESSORS: Mapping[str, type[Compressor]] = {
     "adacomp": AdaComp,
 }
 MOST_RATE, MOST_MOMENTUM = 2.0, 0.95
+FIXED = {
+    **dict.fromkeys(("learning_rate", "lr"), "the learning rate of a learner's own steps"),
+    **dict.fromkeys(("inner", "inner_optimizer", "optimizer"), "the optimizer of a learner's own steps"),
+    **dict.fromkeys(("batch", "batch_size"), "how many sequences a learner has in a step"),
+    **dict.fromkeys(("seed", "seeds"), "the seed"),
+    "schedule": "the schedule of the learning rate",
+    "clip": "how gradients are clipped",
+    "steps": "the number of steps",
+    "learners": "the number of learners",
+    "model": "the model",
+}
+"""Keys that students look for, and what they would change: it is the same for all recipes."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +145,8 @@ class MeetingRecipe:
             raise ValueError(f"nesterov must be true or false, got {shown(self.nesterov)}")
         if self.pattern not in PATTERNS:
             raise ValueError(f"pattern must be {' or '.join(PATTERNS)}, got {shown(self.pattern)}")
+        if check_int("fragments", self.fragments, 1, STEPS) > BLOCKS:
+            raise ValueError(f"fragments must be at most {BLOCKS}, the blocks of the model, got {self.fragments}")
         MeetingSchedule(self.every, self.fragments, self.delay)
 
     def arm(self) -> Arm:
@@ -146,6 +197,9 @@ def recipe_from_data(data: Any) -> MeetingRecipe:
     ...
     ValueError: compressor: unknown compressor 'sparsloco'; closest: sparseloco, scalecom
     """
+    for key in data if isinstance(data, dict) else ():
+        if key in FIXED:
+            raise ValueError(f"the recipe: unknown key '{key}'; no key changes {FIXED[key]}: all recipes have the same")
     check_keys("the recipe", data, tuple(MEETING_KEYS))
     given = {key: value for key, value in data.items() if value is not None}
     if "compressor" in given:

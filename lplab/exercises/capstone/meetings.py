@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,22 +24,50 @@ def own_meetings(data: Any) -> Any:
     return meeting_scoring.checked_meetings(data)
 
 
+def advice(data: Any, costs: MeetingTraffic) -> str:
+    """What keeps the budget where the costs are above: the next ``every`` that is allowed, or shorter messages.
+
+    >>> advice({"every": 12}, MeetingTraffic(115_240.0, 86_380.0, 20))
+    'With shorter messages, of at most 5,465 bytes, the budget is kept. With such messages, the next every that is \
+allowed is 15, which makes 16 meetings.'
+    """
+    recipe = meeting_scoring.checked_meetings(data)
+    each, longest = costs.sent / costs.meetings, int(BUDGET / costs.meetings)
+    shorter = f"With shorter messages, of at most {longest:,} bytes, the budget is kept."
+    for every in range(recipe.every + 1, STEPS + 1):
+        meetings = STEPS // every * recipe.fragments
+        if STEPS % every == every % recipe.fragments == 0 and meetings * each <= BUDGET:
+            name = published_meetings.published_name(replace(recipe, every=every))
+            same = f" But that is {name} as it is, which has no points." if name else ""
+            many = f"{meetings} {'meeting' if meetings == 1 else 'meetings'}"
+            return f"{shorter} With such messages, the next every that is allowed is {every}, which makes {many}.{same}"
+    return f"{shorter} With such messages, no number of meetings keeps it."
+
+
 def figure(field: Sequence[Score], found: Sequence[Score]) -> Any:
     """Loss against bytes of the field, and what is known of one's own recipe: means over the seeds that are done."""
     from lplab import figures
 
-    own, done = None, len(field[0].seeds)
+    own, own_gap, done = None, {}, len(field[0].seeds)
     if found and found[-1].costs.sent:
         last = found[-1]
         done = len(last.gaps) or done
-        own = (last.costs.sent, float(np.mean(last.losses)) if last.losses else np.nan)
+        # A score that the progress file kept has gaps alone.
+        losses = last.losses or [
+            together + gap * (alone - together)
+            for gap, (alone, together) in zip(last.gaps, map(partial(_baselines, field), range(done)), strict=False)
+        ]
+        own = (last.costs.sent, float(np.mean(losses)) if losses else np.nan)
+        own_gap = {"yours": last.gap} if last.gaps else {}
     points = {one.name: (one.costs.sent, float(np.mean(one.losses[:done]))) for one in field}
+    gaps = {one.name: float(np.mean(one.gaps[:done])) for one in field} | own_gap
     alone, together = np.mean([_baselines(field, place) for place in range(done)], axis=0)
     return figures.byte_loss_plane(
         points,
         own,
         {"one learner alone": float(alone), "a gradient in each step": float(together)},
         name="yours",
+        notes={name: f"gap {gap:.2f}" for name, gap in gaps.items()},
         what=f"sent by a learner in {STEPS} steps",
         per="",
         budget=BUDGET,
@@ -84,9 +114,12 @@ MEETINGS = Capstone(
     score_steps=meeting_scoring.score_steps,
     steps_of=meeting_scoring.steps_of,
     figure=figure,
+    published=lambda data: published_meetings.published_name(meeting_scoring.checked_meetings(data)),
+    trained=f"{STEPS} steps of each of {LEARNERS} learners",
     unit="of the way",
     compared="share of the way from a gradient in each step to one learner alone at which the test loss lies",
     recipes="Ways to meet of one's own",
     plain_gap=1.0,
     veil="16.a",
+    advice=advice,
 )

@@ -65,18 +65,24 @@ class Marking:
 
     def reason(self, score: Score) -> str:
         """Why a score has its points, in one line."""
+        if not score.keeps_budget:
+            told = "It costs more than the budget allows."
+            if not score.gaps:
+                return told
+            seeds = ", ".join(map(str, score.seeds[: len(score.gaps)]))
+            where = "" if score.is_done else f", on seed {seeds} alone, as it earns nothing on the others"
+            return f"{told} Its gap is {score.gap:+.4f} {self.unit}{where}."
         if not score.is_done:
             return "It was not scored."
-        if not score.keeps_budget:
-            return "It costs more than the budget allows."
         if score.diverged:
             return f"Its training diverged on {score.diverged} of {len(score.seeds)} seeds."
         if self.is_of_the_field(score):
-            return "It is a recipe of the field as it is."
+            return "It is a recipe of the field as it is. Change a key that changes the training."
         return (
             f"Its gap is {score.gap:+.4f} {self.unit}. Within the budget every recipe that is not a published one has "
             f"{FOR_BUDGET} points. It has more below a gap of {self.plain:+.4f} {self.unit} ({self.plain_name}): "
-            f"{AT_BEST} at {self.best:+.4f} ({self.best_name}), and {MAX_POINTS} at half of that."
+            f"{AT_BEST} at {self.best:+.4f} ({self.best_name}), and {MAX_POINTS} at half of that. "
+            "Points are rounded down to half a point."
         )
 
 

@@ -53,4 +53,14 @@ def is_published(recipe: MeetingRecipe) -> bool:
     >>> is_published(MeetingRecipe("mine", every=60, nesterov=False)), is_published(MeetingRecipe("mine", every=48))
     (True, False)
     """
-    return recipe.what_it_does() in [each.what_it_does() for each in RECIPES.values()]
+    return bool(published_name(recipe))
+
+
+def published_name(recipe: MeetingRecipe) -> str:
+    """The name of the recipe of the field that does the same; "" if none does.
+
+    >>> published_name(MeetingRecipe("mine", every=60, nesterov=False))
+    'FedAvg (2017)'
+    """
+    wanted = recipe.what_it_does()
+    return next((name for name, each in RECIPES.items() if each.what_it_does() == wanted), "")

@@ -63,8 +63,17 @@ def is_published(recipe: Recipe, steps: int = 100) -> bool:
     >>> is_published(recipe_from_data(data_of(PLAIN) | {"switch": {"at": 0.5, "to": {"name": "the same"}}}))
     True
     """
+    return bool(published_name(recipe, steps))
+
+
+def published_name(recipe: Recipe, steps: int = 100) -> str:
+    """The name of the recipe of the field that does the same in so many steps; "" if none does.
+
+    >>> published_name(recipe_from_data(data_of(PLAIN) | {"name": "mine"}))
+    'plain MXFP4'
+    """
     wanted = what_it_does(recipe, steps)
-    return any(wanted == what_it_does(make(), steps) for make in RECIPES.values())
+    return next((name for name, make in RECIPES.items() if wanted == what_it_does(make(), steps)), "")
 
 
 def what_it_does(recipe: Recipe, steps: int) -> list[Any]:

@@ -158,6 +158,9 @@ def scored(
 ) -> Iterator[Score]:
     """The scores of a recipe as they become known: at once, then after each step that is trained.
 
+    A recipe that is over the budget has no points, so it is trained on one seed alone. Those of the field are trained
+    on all, as others are compared with them.
+
     Args:
         found: what is known before the first step.
         trainings: what is trained.
@@ -183,10 +186,12 @@ def scored(
         losses = (*found.losses, ending.loss) if trainings.keeps_losses else ()
         found = replace(found, gaps=(*found.gaps, gap), diverged=found.diverged + ending.diverged, losses=losses)
         yield found
+        if not (found.keeps_budget or found.is_published):
+            return
 
 
 def steps_of(seeds: Sequence[int], plan: BranchPlan, baseline_steps: int) -> int:
-    """How many scores :func:`scored` yields, unless a training diverges.
+    """How many scores :func:`scored` yields, unless a training diverges or a recipe is over the budget.
 
     >>> steps_of((0, 1, 2), BranchPlan(500, 100), 100)
     2104

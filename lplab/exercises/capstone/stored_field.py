@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lplab.claims.framework.branches import BranchPlan
 from lplab.claims.framework.store import Session
@@ -18,6 +18,9 @@ from lplab.datasets import data_folder
 from lplab.exercises.capstone.capstone_value import Capstone
 from lplab.exercises.capstone.few_bits_capstone import FEW_BITS
 from lplab.exercises.capstone.scores import HELD_BACK_SEEDS, PRACTICE_SEEDS, Score
+
+if TYPE_CHECKING:
+    from lplab.exercises.progress.records import OwnRecipe
 
 DIGITS = 9  # behind the point, of the costs in a file
 
@@ -56,6 +59,26 @@ def has(seeds: Sequence[int], capstone: Capstone = FEW_BITS) -> bool:
     except OSError:
         return False
     return all(str(seed) in row["gaps"] for row in rows for seed in seeds)
+
+
+def known_score(data: Any, seeds: Sequence[int], capstone: Capstone = FEW_BITS) -> Score | None:
+    """The score of a recipe that does what one of the field does, without a training; None where it is not known.
+
+    >>> known_score({"name": "mine"} | FEW_BITS.data_of("plain MXFP4"), (0, 1)).name
+    'plain MXFP4'
+    """
+    same = capstone.published(data)
+    if not same or not has(seeds, capstone):
+        return None
+    found = next(each for each in field(seeds, capstone=capstone) if each.name == same)
+    return replace(found, name=data.get("name") or same)
+
+
+def kept_score(kept: OwnRecipe, capstone: Capstone = FEW_BITS) -> Score:
+    """The score of a recipe as the progress file keeps it: without the losses."""
+    costs = capstone.costs(**{each.name: getattr(kept, each.name) for each in fields(capstone.costs)})
+    seeds, gaps = tuple(map(int, kept.seeds.split())), tuple(map(float, kept.gaps.split()))
+    return Score(json.loads(kept.recipe).get("name") or "own recipe", costs, seeds, gaps, kept.diverged)
 
 
 def default_path(capstone: Capstone = FEW_BITS) -> Path:

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import lplab
+from lplab.exercises.capstone import stored_field
 from lplab.exercises.capstone.capstone_value import Capstone
 from lplab.exercises.capstone.few_bits_capstone import FEW_BITS
+from lplab.exercises.capstone.points import MAX_POINTS
 from lplab.exercises.checks.verdict import PASSED
 from lplab.exercises.grading.html_pages import render
 from lplab.exercises.grading.marks_files import distinct_names
@@ -77,13 +79,18 @@ def own_recipe_of(scored: OwnRecipe, capstone: Capstone = FEW_BITS) -> dict[str,
     """
     if not scored.recipe:
         return {}
-    gaps = [float(gap) for gap in scored.gaps.split()]
+    found = stored_field.kept_score(scored, capstone)
+    gaps, points = list(found.gaps), {}
+    if stored_field.has(found.seeds, capstone):
+        marking = capstone.marking(stored_field.field(found.seeds, capstone=capstone))
+        points = {"points": marking.points(found), "most_points": MAX_POINTS}
     return {
         "recipe": json.loads(scored.recipe),
         **{each.name: getattr(scored, each.name) for each in fields(capstone.costs)},
-        "seeds": [int(seed) for seed in scored.seeds.split()],
+        "seeds": list(found.seeds),
         "gaps": gaps,
         "gap": sum(gaps) / len(gaps),
+        **points,
         "diverged": scored.diverged,
         "scored": scored.scored,
         "time": scored.time,

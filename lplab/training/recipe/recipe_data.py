@@ -83,7 +83,15 @@ def parse_json(text: str) -> Any:
         return json.loads(text, object_pairs_hook=_without_repetition, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         what = error.msg[:1].lower() + error.msg[1:]
-        raise ValueError(f"a recipe must be JSON: {what} (line {error.lineno}, column {error.colno})") from None
+        # What Python writes in another way, as in a dictionary that was copied from a notebook.
+        hints = {
+            "'": "JSON has double quotes in place of single ones",
+            "True": "JSON writes true",
+            "False": "JSON writes false",
+            "None": "JSON writes null",
+        }
+        hint = next((f"; {words}" for sign, words in hints.items() if text.startswith(sign, error.pos)), "")
+        raise ValueError(f"a recipe must be JSON: {what} (line {error.lineno}, column {error.colno}){hint}") from None
     except RecursionError:
         raise ValueError("a recipe must be JSON that is not nested so deeply") from None
 

@@ -196,6 +196,18 @@ class LiveRun(ipywidgets.VBox):
         """A sentence about a finished run for the status line; subclasses override it."""
         return ""
 
+    def counted(self) -> str:
+        """How far a run came, in words; subclasses override it where a step is not what readers count."""
+        return f"{len(self._results)} of {self.progress.max} {self._unit}s"
+
+    def seconds_left(self, seconds: float) -> float:
+        """How long the rest takes, ``seconds`` after the first step; NaN where that is not known yet.
+
+        Subclasses override it where steps do not take the same time.
+        """
+        count = len(self._results)
+        return seconds / (count - 1) * (self.progress.max - count) if count > 1 else math.nan
+
     # -- the work ---------------------------------------------------------------------------------------------------
 
     def _work(self, stop: threading.Event) -> Iterator[None]:
@@ -237,14 +249,15 @@ class LiveRun(ipywidgets.VBox):
         """Redraw figure and progress, ``seconds`` after the first step."""
         results = tuple(self._results)
         figures.update(self.figure, self._draw(results))
-        count = self.progress.value = len(results)
+        self.progress.value = len(results)
         if self._remark is not None:
             set_text(self.remark_line, *self._remark(results))
-        if count > 1 and seconds > 0:
-            set_text(self.time_left_line, time_left(seconds / (count - 1) * (self.progress.max - count)))
+        left = self.seconds_left(seconds) if seconds > 0 else math.nan
+        if not math.isnan(left):
+            set_text(self.time_left_line, time_left(left))
 
     def _end(self, state: str, error: BaseException | None, more: str = "") -> None:
-        count = f"{len(self._results)} of {self.progress.max} {self._unit}s"
+        count = self.counted()
         messages = {
             "finished": f"Finished: {count}. {more}".strip(),
             "stopped": f"Stopped after {count}.",

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 
 import pytest
 import torch
@@ -17,12 +18,19 @@ from lplab.compression.compressor import AllReduce
 from lplab.exercises.capstone import meeting_scoring, score_process, stored_field
 from lplab.exercises.capstone.capstone_exercise import CapstoneJudge, score_in, verdict_of
 from lplab.exercises.capstone.meeting_costs import BUDGET, MeetingTraffic
-from lplab.exercises.capstone.meeting_recipe import COMPRESSORS, MeetingRecipe, data_from_recipe, recipe_from_data
+from lplab.exercises.capstone.meeting_recipe import (
+    COMPRESSORS,
+    SETTINGS,
+    MeetingRecipe,
+    data_from_recipe,
+    recipe_from_data,
+)
 from lplab.exercises.capstone.meeting_scoring import gap_of, score_steps
 from lplab.exercises.capstone.meetings import MEETINGS
 from lplab.exercises.capstone.points import MAX_POINTS
 from lplab.exercises.capstone.published_meetings import RECIPES, data_of, is_published
 from lplab.exercises.capstone.scores import HELD_BACK_SEEDS, PRACTICE_SEEDS, Score
+from lplab.labs import lab16
 from tests.exercises.in_process import judge_here
 
 TINY = BranchPlan(before=3, steps=12)
@@ -67,6 +75,8 @@ WRONG = {
         "every must be a multiple of the number of fragments",
     ),
     "a late delay": ({"every": 30, "delay": 30}, "delay must be less than every / fragments"),
+    "what no key changes": ({"learning_rate": 0.1}, "no key changes the learning rate of a learner's own steps"),
+    "many fragments": ({"every": 12, "fragments": 9}, "fragments must be at most 6, the blocks of the model, got 9"),
     "more fragments than blocks": ({"every": 240, "fragments": 8}, "fragments must be at most 6"),
     "an unknown pattern": ({"pattern": "woven"}, "pattern must be strided or consecutive"),
     "an unknown compressor": (
@@ -91,6 +101,17 @@ def test_what_is_wrong_is_said_in_one_line(what):
     with pytest.raises(ValueError) as error:
         MEETINGS.checked(data)
     assert words in str(error.value) and "\n" not in str(error.value) and len(str(error.value)) < 250
+
+
+def test_the_table_of_keys_has_every_setting_with_its_default():
+    (table,) = lab16.meeting_keys().parts
+    rows = {(where, key): default for where, key, default, _ in zip(*table.columns.values(), strict=True)}
+    for name, kind in COMPRESSORS.items():
+        assert set(SETTINGS[name]) == {each.name for each in dataclasses.fields(kind)}
+        own = {key: (value, getattr(kind(), key)) for (where, key), value in rows.items() if where == name}
+        read = {key: text if isinstance(value, str) else json.loads(text) for key, (text, value) in own.items()}
+        assert recipe_from_data({"compressor": {"name": name, **read}}).compressor == kind()
+    assert (rows["recipe", "nesterov"], rows["scalecom", "chunk"]) == ("true", "null")
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -191,13 +212,13 @@ def test_the_budget_is_a_thousandth_of_data_parallelism():
 OVER = {
     "places and values": (
         MeetingTraffic(200_000.0, 120_000.0, 20),
-        ("by 83 %", "6,000 for places", "10 meetings would"),
+        ("by 83 %", "6,000 for places and 4,000 for values."),
     ),
     "values alone": (
         MeetingTraffic(4 * BUDGET, 0.0, 4),
-        ("by 300 %", "4 meetings of 109,312 bytes. With", "1 meeting would"),
+        ("by 300 %", "4 meetings of 109,312 bytes."),
     ),
-    "one message": (MeetingTraffic(455_468.0, 0.0, 1), ("1 meeting of", "One such message alone is above it")),
+    "one message": (MeetingTraffic(455_468.0, 0.0, 1), ("1 meeting of 455,468 bytes.",)),
 }
 
 
@@ -206,6 +227,43 @@ def test_a_recipe_over_the_budget_is_told_by_how_much_and_of_what(what):
     traffic, words = OVER[what]
     assert not traffic.keeps_budget and all(each in traffic.over for each in words)
     assert MeetingTraffic(BUDGET).over == "" and MeetingTraffic.read("much") is None
+
+
+ADVICE = {
+    "the next divisor": (
+        {"every": 12},
+        5_762,
+        ("most 5,465 bytes", "is 15, which makes 16", "But that is Sparse"),
+    ),
+    "of two fragments": ({"every": 8, "fragments": 2}, 2_800, ("next every that is allowed is 16, which makes 30",)),
+    "of five fragments": ({"every": 5, "fragments": 5}, 1_000, ("next every that is allowed is 15, which makes 80",)),
+    "none": ({"every": 240}, 455_468, ("most 109,312 bytes", "no number of meetings keeps it")),
+}
+
+
+@pytest.mark.parametrize("what", ADVICE)
+def test_the_advice_over_the_budget_can_be_followed(what):
+    """The next `every` that it names is one that a recipe may have, and with the same messages it keeps the budget."""
+    data, each, words = ADVICE[what]
+    data = {"compressor": "sparseloco"} | data
+    meetings = STEPS // data["every"] * data.get("fragments", 1)
+    told = MEETINGS.over(data, MeetingTraffic(each * meetings, 0.0, meetings))
+    assert all(word in told for word in words), told
+    if named := re.search(r"allowed is (\d+)", told):
+        recipe = MEETINGS.checked(data | {"every": int(named[1])})
+        assert STEPS // recipe.every * recipe.fragments * each <= BUDGET
+    assert MEETINGS.over(data, MeetingTraffic(BUDGET, 0.0, meetings)) == ""
+
+
+def test_a_recipe_over_the_budget_is_trained_on_one_seed_and_its_gap_is_told(folder, monkeypatch):
+    monkeypatch.setattr("lplab.exercises.capstone.meeting_costs.BUDGET", 10)
+    known = {seed: [4.0, 3.0] for seed in (0, 1)}
+    found = MEETINGS.score(SPARSE, (0, 1), TINY, folder, known)
+    assert len(found.gaps) == 1 and not found.is_done and not found.keeps_budget
+    marking = MEETINGS.marking(dataclasses.replace(one, costs=MeetingTraffic(1.0)) for one in FIELD)
+    assert marking.points(found) == 0 and f"gap is {found.gap:+.4f} of the way, on seed 0 alone" in marking.reason(
+        found
+    )
 
 
 # ---- what does not pay -----------------------------------------------------------------------------------------------
@@ -394,9 +452,14 @@ def test_the_plane_shows_the_budget_the_field_and_ones_own_as_soon_as_it_is_know
         assert names == [trace.name for trace in figures_of_nothing(field).data], "a live figure keeps its traces"
         mine = next(trace for trace in fig.data if trace.name == "yours")
         assert len(mine.x) == (found == [unknown])
-    assert fig.layout.meta["title"] == "Yours: 90 kB, 2.350 bits a character"
+    assert fig.layout.meta["title"] == "Yours: 90 kB, 2.350 bits a character, gap 0.50"
+    kept = MEETINGS.figure(field, [dataclasses.replace(unknown, losses=())])
+    assert kept.layout.meta == fig.layout.meta, "a score that was kept has gaps alone"
+    assert "budget, 109 kB" in fig.layout.meta["subtitle"]
     assert "one learner alone 2.400, a gradient in each step 2.300" in fig.layout.meta["alt"]
-    assert len(MEETINGS.figure(field, [sent]).layout.shapes) == 2, "the budget, and the bytes of one's own"
+    waiting = MEETINGS.figure(field, [sent]).layout
+    assert len(waiting.shapes) == 2, "the budget, and the bytes of one's own"
+    assert "bytes of yours" in waiting.meta["subtitle"] and "bytes of yours" not in fig.layout.meta["subtitle"]
 
 
 def figures_of_nothing(field):

@@ -21,7 +21,7 @@ from lplab.training.loop.diagnosis import Diagnosis
 from lplab.training.recipe.recipe_data import OPERANDS, recipe_from_data
 
 TINY = BranchPlan(before=3, steps=4)
-NARROW = {"name": "narrow", **dict.fromkeys(("weight", "activation", "output_gradient_dx"), "e2m1")}
+NARROW = {"name": "narrow", **dict.fromkeys(OPERANDS[:4], "e2m1")}
 
 
 @pytest.fixture(scope="module")

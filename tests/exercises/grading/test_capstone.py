@@ -663,15 +663,63 @@ def test_the_button_scores_and_keeps_the_score(monkeypatch, tmp_path, checkpoint
     from lplab.exercises.capstone.live_score import CapstoneRun
 
     monkeypatch.setenv("LPLAB_PROGRESS", str(tmp_path / "progress.json"))
-    run = CapstoneRun(WIDE, SEEDS, TINY, checkpoints)
+    run = CapstoneRun(MINE, SEEDS, TINY, checkpoints)
     run.start()
     run.wait(120)
     assert run.state == "finished", run.error_line.value
     found = run.result()[-1]
-    assert found.is_done and found.gaps == score(WIDE, SEEDS, TINY, checkpoints).gaps
+    assert found.is_done and found.gaps == score(MINE, SEEDS, TINY, checkpoints).gaps
     kept = progress.default_progress().state.capstone
-    assert json.loads(kept.recipe) == WIDE and kept.seeds == "31 32" and kept.scored == 1
-    assert "Over the budget" in run.remark_line.value and "0 of 12 points" in run.status.value
+    assert json.loads(kept.recipe) == MINE and kept.seeds == "31 32" and kept.scored == 1
+    assert "Finished: 2 of 2 seeds, with 100 steps on each." in run.status.value
+    assert "of 12 points" in run.result_line.value and not run.remark_line.value
+    wide = CapstoneRun(WIDE, SEEDS, TINY, checkpoints)
+    wide.start()
+    wide.wait(120)
+    assert "Over the budget" in wide.remark_line.value and "on seed 31 alone" in wide.result_line.value
+    assert progress.default_progress().state.capstone == kept, "a recipe over the budget is not handed in"
+
+
+def test_a_published_recipe_is_told_so_before_the_button(monkeypatch, tmp_path):
+    from lplab.exercises.capstone.live_score import CapstoneRun
+
+    monkeypatch.setenv("LPLAB_PROGRESS", str(tmp_path / "progress.json"))
+    run = CapstoneRun(data_of(PLAIN))
+    assert f"This is {PLAIN} as it is, which has no points." in run.remark_line.value
+    run.start()
+    run.wait(20)
+    assert "Finished: nothing was trained" in run.status.value and "0 of 12 points" in run.result_line.value
+    assert progress.default_progress().state.capstone.recipe == ""
+
+
+def test_a_recipe_that_was_scored_is_shown_again_with_its_score(practised):
+    from lplab.exercises.capstone.live_score import CapstoneRun
+
+    recipe = json.loads(progress.default_progress().state.capstone.recipe)
+    costs, gaps = {"bits": 5.0, "seconds": 0.6}, (0.02, 0.03, 0.04)
+    progress.record_capstone("capstone", json.dumps(recipe), costs, gaps, (0, 1, 2), 0)
+    assert "Scored before: 9 of 12 points" in (run := CapstoneRun(recipe)).result_line.value
+    assert "0.0300" in run.figure.layout.meta["alt"] or "0.03" in run.figure.layout.title.text
+    assert not CapstoneRun(recipe | {"weight": "nvfp4", "name": "another"}).result_line.value
+
+
+def test_the_time_that_is_left_counts_the_steps_of_the_recipe_alone():
+    """Ten seconds for each of the three meetings of a seed; what is known already passes at once."""
+    from lplab.exercises.capstone.live_score import CapstoneRun
+
+    run = CapstoneRun(MINE, SEEDS, BranchPlan(4, 6))
+    empty = Score("mine", Costs(5.0, 0.6), SEEDS)
+    left = []
+    for seed, gaps in enumerate(((), (0.1,))):
+        now = dataclasses.replace(empty, gaps=gaps)
+        run._results += [now] * (10 + (seed == 0))
+        for meeting in range(1, 4):
+            run._results += [now]
+            left.append(run.seconds_left(10.0 * meeting + 30 * seed))
+            run._results += [now]
+        run._results += [dataclasses.replace(now, gaps=(*gaps, 0.1))]
+    assert math.isnan(left[0]) and math.isnan(left[3]) and left[1:3] == [pytest.approx(40), pytest.approx(30)]
+    assert left[4:] == [pytest.approx(10), pytest.approx(0)]
 
 
 def test_a_verdict_says_the_points_and_how_they_come_about():
