@@ -226,7 +226,7 @@ def test_section_6_9_lns_table():
 
 
 def test_nf4_holds_the_quantiles_of_a_normal_distribution():
-    """QLoRA's construction, with the inverse of the standard library: eight above zero, seven below, over the largest."""
+    """QLoRA's construction, with the standard library: eight above zero, seven below, over the largest."""
     share = 1 - (1 / 30 + 1 / 32) / 2  # of a normal distribution below the largest quantile
     above, below = ([NormalDist().inv_cdf(p) for p in np.linspace(share, 0.5, n)[:-1]] for n in (9, 8))
     want = np.array(sorted([*above, 0.0, *(-q for q in below)])) / max(above)
