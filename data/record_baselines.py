@@ -28,7 +28,7 @@ from lplab.recordings.float32_baselines import (
     SEEDS,
     BaselinePlan,
     baselines_table,
-    conclusions,
+    gaps_to_others,
 )
 
 FILE = Path(__file__).parent / "baselines" / "float32.json"
@@ -64,7 +64,7 @@ def record(plan: BaselinePlan, seed: int) -> None:
 def write_page() -> None:
     """Put what is recorded into the page: the table, how far others are, and where the larger experiments end."""
     page = PAGE.read_text("utf-8")
-    for name, made in (("table", baselines_table), ("others", conclusions), ("larger", larger_runs_table)):
+    for name, made in (("table", baselines_table), ("others", gaps_to_others), ("larger", larger_runs_table)):
         text = f"<!-- {name} -->\n{made()}\n<!-- end -->"
         page = re.sub(f"<!-- {name} -->.*?<!-- end -->", text.replace("\\", r"\\"), page, flags=re.S)
     PAGE.write_text(page, "utf-8")

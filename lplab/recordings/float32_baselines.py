@@ -157,10 +157,10 @@ def baselines_table() -> str:
     return "\n".join(lines)
 
 
-def conclusions() -> str:
+def gaps_to_others() -> str:
     """How far float32 here is from each result beside it, a line a network, for ``docs/baselines.md``.
 
-    >>> conclusions().splitlines()[0].partition(":")[0]
+    >>> gaps_to_others().splitlines()[0].partition(":")[0]
     '- residual net of 8 layers'
     """
     lines = []

@@ -248,7 +248,8 @@ def test_what_counts_as_nothing_leaves_every_gap_as_it_is(folder):
 def test_equal_gaps_on_every_seed_are_those_of_a_published_recipe():
     """Whatever makes no difference to a training, its gaps show it."""
     marking = marking_of(FIELD)
-    assert marking.points(made(0.03)) == 0 and marking.reason(made(0.03)) == "It is a recipe of the field as it is."
+    assert marking.points(made(0.03)) == 0
+    assert marking.reason(made(0.03)).startswith("It is a recipe of the field as it is.")
     assert marking.points(made(0.030001)) == 8.5
 
 
