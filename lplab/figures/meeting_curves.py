@@ -163,7 +163,7 @@ def byte_loss_plane(
     ends = np.log10(np.concatenate([both[:, 0], limits]))
     low, high = ends.min() - ROOM, ends.max() + ROOM
     ruled, level_names = _level_lines(levels, 10.0**low, 10.0**high)
-    places = _places_of_names(np.log10(x), y, low + (high - low) / 4)
+    places = _places_of_names(np.log10(x), y, low + (high - low) / 4, high - (high - low) / 5)
     texts = [f"    {way}" if "right" in place else f"{way}    " for way, place in zip(points, places, strict=True)]
     names = traces.words("names", x, y, texts, places)
     ends = np.array([*losses, *height_of_dot])
@@ -191,18 +191,19 @@ def byte_loss_plane(
     )
 
 
-def _places_of_names(x: np.ndarray, y: np.ndarray, left_end: float) -> np.ndarray:
+def _places_of_names(x: np.ndarray, y: np.ndarray, left_end: float, right_end: float) -> np.ndarray:
     """Where the name of each dot stands, as plotly says it; x in decades, and names of dots below `left_end` go right.
 
     At the left of its dot a name has room, but for dots at the left end, and those with a dot of their height there.
-    Where that dot is further away, the name stands higher or lower, as on a phone it would lie on the other's name.
+    Where that dot is further away, the name stands higher or lower, as on a phone it would lie on the other's name. So
+    does the name of a dot above `right_end`, which would be cut at its right.
     """
     right, apart = x[:, None] - x, abs(y[:, None] - y) / (np.ptp(y) or 1.0)
     level = (right > 0) & (apart < 1 / 8)
     before = ((right > 0) & (right < 1) & (apart < 1 / 10)).any(axis=1)
     is_lower = (level & (y[:, None] < y)).any(axis=1)
     beside = np.where(level.any(axis=1), np.where(is_lower, "bottom left", "top left"), "middle left")
-    return np.where((x > left_end) & ~before, beside, "middle right")
+    return np.where((x > left_end) & (~before | (x > right_end)), beside, "middle right")
 
 
 def _level_lines(levels: Mapping[str, float], left: float, right: float) -> tuple[dict[str, Any], dict[str, Any]]:
