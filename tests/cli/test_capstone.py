@@ -51,7 +51,7 @@ def test_a_recipe_to_start_from_can_be_scored(short, capsys, tmp_path):
 def test_the_field_of_lab_16_is_printed(capsys):
     assert cli.main(["capstone", "--lab", "16"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split("  ")[-2:] == ["gap (of the way)", "on each seed"]
+    assert lines[0].split("  ")[-2:] == ["gap (of the gain)", "on each seed"]
     assert [line.split("  ")[0] for line in lines[1:]] == list(MEETINGS.names)
     kept = {line.split("  ")[0] for line in lines[1:] if "over the budget" not in line}
     assert "SparseLoCo (2025)" in kept and "FedAvg (2017)" not in kept

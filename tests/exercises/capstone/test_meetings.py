@@ -261,7 +261,7 @@ def test_a_recipe_over_the_budget_is_trained_on_one_seed_and_its_gap_is_told(fol
     found = MEETINGS.score(SPARSE, (0, 1), TINY, folder, known)
     assert len(found.gaps) == 1 and not found.is_done and not found.keeps_budget
     marking = MEETINGS.marking(dataclasses.replace(one, costs=MeetingTraffic(1.0)) for one in FIELD)
-    assert marking.points(found) == 0 and f"gap is {found.gap:+.4f} of the way, on seed 0 alone" in marking.reason(
+    assert marking.points(found) == 0 and f"gap is {found.gap:+.4f} of the gain, on seed 0 alone" in marking.reason(
         found
     )
 
@@ -403,9 +403,9 @@ def test_points_follow_the_gap_and_the_budget():
     assert marking.points(made(0.2, sent=BUDGET + 1)) == 0 and "costs more than the budget" in marking.reason(
         made(0.2, 1e6)
     )
-    assert "+0.5250 of the way" in marking.reason(
+    assert "+0.5250 of the gain" in marking.reason(
         made(0.525)
-    ) and "+1.0000 of the way (one learner alone)" in marking.reason(made(0.525))
+    ) and "+1.0000 of the gain (one learner alone)" in marking.reason(made(0.525))
     verdict = verdict_of(made(0.35), marking, MEETINGS)
     assert verdict.passed and verdict.exercise == "16.5" and score_in(verdict.lines, MEETINGS)[1] == (0.35, 0.35)
 
