@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+FEW = 12  # names that an error lists
 
 # Names that people look for and lplab does not have, by package or class: what does it here. Each text has a call of a
 # public name, with its arguments, or a command in backquotes; tests/test_wrong_names.py looks whether they exist.
@@ -120,8 +121,9 @@ def wrong_name(owner: str, name: str, names: Iterable[str]) -> AttributeError:
     """
     hint = NAMES_ELSEWHERE.get(owner, {}).get(name)
     if hint is None and not name.startswith("_"):  # Python and its tools ask for many names with underscores
-        close = closest_names(name, names, cutoff=0.5)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(names)}"
+        close, listed = closest_names(name, names, cutoff=0.5), list(names)
+        every = f"it has {', '.join(listed)}" if len(listed) <= FEW else f"dir({owner}) lists its {len(listed)} names"
+        hint = f"did you mean {' or '.join(close)}?" if close else every
     return AttributeError(f"{owner} has no `{name}`{f': {hint}' if hint else ''}")
 
 

@@ -11,7 +11,7 @@ import re
 import pytest
 
 import lplab
-from lplab.lookup import NAMES_ELSEWHERE, wrong_name
+from lplab.lookup import FEW, NAMES_ELSEWHERE, wrong_name
 
 for needed in ("torch", "plotly", "ipywidgets", "numba"):
     pytest.importorskip(needed)
@@ -83,8 +83,11 @@ def test_a_misspelt_name_is_answered_with_the_closest_or_all(name):
     right = package.__all__[-1]
     with pytest.raises(AttributeError, match=rf"^{name} has no `{right}q`: did you mean .*\b{right}\b.*\?$"):
         getattr(package, f"{right}q")
-    with pytest.raises(AttributeError, match=f"^{name} has no `qqqqq`: it has {package.__all__[0]}, "):
+    names = package.__all__
+    every = f"it has {names[0]}, " if len(names) <= FEW else rf"dir\({name}\) lists its {len(names)} names$"
+    with pytest.raises(AttributeError, match=f"^{name} has no `qqqqq`: {every}"):
         package.qqqqq  # noqa: B018
+    assert set(names) <= set(dir(package))
     with pytest.raises(AttributeError, match=f"^{name} has no `__wrapped__`$"):
         package.__wrapped__  # noqa: B018
 
