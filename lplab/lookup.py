@@ -107,7 +107,7 @@ def package_error(package: str, name: str, names: Iterable[str]) -> AttributeErr
 
 
 def wrong_name(owner: str, name: str, names: Iterable[str]) -> AttributeError:
-    """The error for a name that a package or a class does not have: what it is called here, the closest, or which there are.
+    """The error for a name that a package or a class does not have: what it is called here, or the closest.
 
     Args:
         owner: the package or class, as in ``NAMES_ELSEWHERE``.
