@@ -52,8 +52,7 @@ def median_and_range(values: np.ndarray, digits: int = 2, unit: str = "") -> str
     >>> median_and_range(np.array([3.123, 3.0, 3.2]), unit=" bits")
     '3.12 (3.00–3.20) bits'
     """
-    middle, low, high = (f"{value:.{digits}f}" for value in (np.median(values), values.min(), values.max()))
-    return f"{middle} ({low}–{high}){unit}"
+    return f"{_with_range(np.median(values), values, digits)}{unit}"
 
 
 def mean_and_range(values: np.ndarray, digits: int = 2) -> str:
@@ -64,8 +63,12 @@ def mean_and_range(values: np.ndarray, digits: int = 2) -> str:
     >>> mean_and_range(np.array([3.0, 3.1, 3.5]))
     '3.20 (3.00–3.50)'
     """
-    mean, low, high = (f"{value:.{digits}f}" for value in (values.mean(), values.min(), values.max()))
-    return f"{mean} ({low}–{high})"
+    return _with_range(values.mean(), values, digits)
+
+
+def _with_range(middle: np.floating, values: np.ndarray, digits: int) -> str:
+    shown, low, high = (f"{value:.{digits}f}" for value in (middle, values.min(), values.max()))
+    return f"{shown} ({low}–{high})"
 
 
 def median_and_range_signed(gaps: np.ndarray, digits: int = 3) -> str:

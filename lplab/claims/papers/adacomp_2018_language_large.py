@@ -15,7 +15,6 @@ from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.parity import ParityRow
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
-from lplab.claims.framework.seed_comparisons import median_and_range
 from lplab.claims.papers import adacomp_2018_language as small
 from lplab.claims.papers.adacomp_2018 import LEARNERS, LSTM, TASKS, Counted, RecordingCompressor
 from lplab.claims.papers.adacomp_2018_language import ADACOMP, ADACOMP_2018_LANGUAGE, DENSE, METHODS
@@ -128,15 +127,7 @@ def late_not_lost(results: Results) -> CheckResult:
     )
 
 
-@claim.summary
-def measured(results: Results) -> str:
-    """Ratio and losses."""
-    paper, payload = (float(np.median(small.values_of(results, ADACOMP, number))) for number in ("paper", "payload"))
-    ours, base = (median_and_range(small.values_of(results, method), 3) for method in (ADACOMP, DENSE))
-    ratios = f"{paper:.0f} times as the paper counts, {payload:.0f} as bytes"
-    return f"{ratios}, median test loss {ours} bits (uncompressed {base})"
-
-
+claim.summary(small.measured)
 claim.draw(
     "times smaller, as the paper counts",
     lambda results: {LSTM: small.values_of(results, ADACOMP, "paper")},

@@ -25,21 +25,12 @@ from lplab.claims.framework.models import branch_transformer
 from lplab.claims.framework.trainings import one_thread, replace_above
 from lplab.exercises.capstone import scores
 from lplab.exercises.capstone.meeting_costs import MeetingTraffic, traffic_of
-from lplab.exercises.capstone.meeting_recipe import MeetingRecipe, recipe_from_data
+from lplab.exercises.capstone.meeting_recipe import recipe_from_data
 from lplab.exercises.capstone.published_meetings import is_published
 from lplab.exercises.capstone.scores import PRACTICE_SEEDS, Ending, Score, Trainings, check_seeds, guessing, scored
 
 PLAN = BranchPlan(before=BEFORE, steps=STEPS)
 """The plan of the claims on slow links: 800 steps to the checkpoint, then 240 of each learner."""
-
-
-def checked_meetings(data: Any) -> MeetingRecipe:
-    """The way to meet in data, as the capstone may have it.
-
-    Raises:
-        ValueError: the data are no recipe.
-    """
-    return recipe_from_data(data)
 
 
 def score_steps(
@@ -62,7 +53,7 @@ def score_steps(
         ValueError: the data are no recipe of the capstone; no seeds, or more than ten; a meeting that is not over when
             the steps are.
     """
-    recipe = checked_meetings(data)
+    recipe = recipe_from_data(data)
     check_seeds(seeds)
     if plan.steps % recipe.every:
         raise ValueError(f"a meeting every {recipe.every} steps does not divide {plan.steps} steps")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from lplab.claims.framework.local_trainings import LEARNERS, STEPS
 from lplab.exercises.capstone import meeting_scoring, published_meetings
 from lplab.exercises.capstone.capstone_value import Capstone
 from lplab.exercises.capstone.meeting_costs import BUDGET, MeetingTraffic
+from lplab.exercises.capstone.meeting_recipe import recipe_from_data
 from lplab.exercises.capstone.points import MAX_POINTS
 from lplab.exercises.capstone.scores import Score
 from lplab.exercises.model.exercise import Exercise
@@ -21,7 +21,7 @@ from lplab.exercises.model.forms import Number
 
 def own_meetings(data: Any) -> Any:
     """A way to meet of one's own, as data; see :mod:`lplab.exercises.capstone.meeting_recipe`."""
-    return meeting_scoring.checked_meetings(data)
+    return recipe_from_data(data)
 
 
 def advice(data: Any, costs: MeetingTraffic) -> str:
@@ -31,7 +31,7 @@ def advice(data: Any, costs: MeetingTraffic) -> str:
     'With shorter messages, of at most 5,465 bytes, the budget is kept. With such messages, the next every that is \
 allowed is 15, which makes 16 meetings.'
     """
-    recipe = meeting_scoring.checked_meetings(data)
+    recipe = recipe_from_data(data)
     each, longest = costs.sent / costs.meetings, int(BUDGET / costs.meetings)
     shorter = f"With shorter messages, of at most {longest:,} bytes, the budget is kept."
     for every in range(recipe.every + 1, STEPS + 1):
@@ -55,7 +55,8 @@ def figure(field: Sequence[Score], found: Sequence[Score]) -> Any:
         # A score that the progress file kept has gaps alone.
         losses = last.losses or [
             together + gap * (alone - together)
-            for gap, (alone, together) in zip(last.gaps, map(partial(_baselines, field), range(done)), strict=False)
+            for place, gap in enumerate(last.gaps)
+            for alone, together in [_baselines(field, place)]
         ]
         own = (last.costs.sent, float(np.mean(losses)) if losses else np.nan)
         own_gap = {"yours": last.gap} if last.gaps else {}
@@ -109,12 +110,12 @@ MEETINGS = Capstone(
     names=tuple(published_meetings.RECIPES),
     plain="one learner alone",
     data_of=published_meetings.data_of,
-    checked=meeting_scoring.checked_meetings,
+    checked=recipe_from_data,
     baseline=meeting_scoring.baseline,
     score_steps=meeting_scoring.score_steps,
     steps_of=meeting_scoring.steps_of,
     figure=figure,
-    published=lambda data: published_meetings.published_name(meeting_scoring.checked_meetings(data)),
+    published=lambda data: published_meetings.published_name(recipe_from_data(data)),
     trained=f"{STEPS} steps of each of {LEARNERS} learners",
     unit="of the gain",
     compared="share of the gain, from one learner alone to a gradient in each step, that the test loss misses",
