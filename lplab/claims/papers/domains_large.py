@@ -6,22 +6,17 @@ and the depthwise network as a domain of its own are new. All of it was written 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from lplab.claims.framework import larger_models
 from lplab.claims.framework.branches import BranchPlan, above, paired_result, paired_text
 from lplab.claims.framework.builder import ClaimBuilder
-from lplab.claims.framework.drawing import MEAN
 from lplab.claims.framework.parity import ParityRow
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.seed_comparisons import join_words
 from lplab.claims.papers import domains
 from lplab.claims.papers.domains import (
-    ADACOMP,
     BOUNDS,
     CHARACTERS,
     COMPRESSORS,
@@ -31,12 +26,9 @@ from lplab.claims.papers.domains import (
     FP8,
     HYBRID,
     LEARNERS,
-    METHODS,
     PICTURES,
     RECIPES,
-    SCALECOM,
     SPEECH,
-    gaps_to_float,
     training_gaps,
     within_bound,
 )
@@ -63,7 +55,7 @@ TESTED: dict[str, tuple[str, ...]] = {
     method: tuple(
         domain for domain in LARGER_DOMAINS if domain in tested or (domain == DEPTHWISE and method in (HYBRID, FOUR))
     )
-    for method, (tested, _) in BOUNDS.items()
+    for method, tested in domains.TESTED.items()
 }
 """Of each method the domains that its paper tested, as in the small experiment; depthwise networks are judged where the
 paper has one: not FP8 of 2018."""
@@ -216,16 +208,10 @@ def depthwise_loses_more(results: Results) -> CheckResult:
     )
 
 
-@claim.explanation("In float32 all five networks have learned")
-def all_have_learned(results: Results) -> CheckResult:
-    """Pictures: wrong on fewer than 13 of 100, as simple networks are; others: fewer than 40; characters: 2.7 bits."""
-    limits = {PICTURES: 13.0, DEPTHWISE: 13.0, SPEECH: 40.0, DETECTION: 40.0}
-    wrong = {domain: results.values("error", domain=domain, method=FLOAT) for domain in limits}
-    bits = results.values("loss", domain=CHARACTERS, method=FLOAT)
-    each = join_words([f"{np.mean(values):.1f} % ({domain})" for domain, values in wrong.items()])
-    learned = all(values.max() < limits[domain] for domain, values in wrong.items()) and bits.max() < 2.7
-    return CheckResult(learned, f"Wrong in float32: {each}; characters take {np.mean(bits):.2f} bits, guessing 6.23.")
-
+claim.explanation("In float32 all five networks have learned")(
+    # simple networks, too, are wrong on fewer than 13 of 100 of these pictures
+    domains.have_learned({PICTURES: 13, DEPTHWISE: 13, SPEECH: 40, DETECTION: 40}, bits_below=2.7)
+)
 
 claim.explanation("No judged cell is surely beyond its bound")(domains.none_beyond_bound(TESTED))
 
@@ -233,58 +219,11 @@ claim.explanation("No judged cell is surely beyond its bound")(domains.none_beyo
 @claim.explanation("The residual network's messages are more than five times smaller")
 def messages_are_smaller(results: Results) -> CheckResult:
     """The small experiment's network for pictures has little but small layers, which are sent whole."""
-    with_messages = [domain for domain in LARGER_DOMAINS if domain != DEPTHWISE]
-    smaller = {
-        domain: [float(results.values("smaller", domain=domain, method=m).mean()) for m in (ADACOMP, SCALECOM)]
-        for domain in with_messages
-    }
-    each = join_words([f"{domain} {ours:.1f} and {theirs:.1f}" for domain, (ours, theirs) in smaller.items()])
-    return CheckResult(
-        min(smaller[PICTURES]) > 5, f"Messages are so many times smaller with AdaComp and with ScaleCom: {each}."
-    )
+    smaller, text = domains.times_smaller(results, [domain for domain in LARGER_DOMAINS if domain != DEPTHWISE])
+    return CheckResult(min(smaller[PICTURES]) > 5, text)
 
 
-@claim.summary
-def measured(results: Results) -> str:
-    """What each method loses in each domain."""
-    return "; ".join(
-        f"{method}: "
-        + ", ".join(f"{domain} {round(gap.mean(), 2) + 0:+.2f}" for domain, gap in _gaps(results, method).items())
-        for method in METHODS
-    ).replace("-", "−")
-
-
-def _gaps(results: Results, method: str) -> dict[str, np.ndarray]:
-    """The differences to float32 in the domains that a method was run in."""
-    ran = [domain for domain in LARGER_DOMAINS if domain != DEPTHWISE or method in FEW]
-    return {domain: gaps_to_float(results, domain, method) for domain in ran}
-
-
-def _rows(domain: str) -> Callable[[Results], dict[str, np.ndarray]]:
-    methods = [method for method in METHODS if domain != DEPTHWISE or method in FEW]
-    return lambda results: {method: gaps_to_float(results, domain, method) for method in methods}
-
-
-for _domain in LARGER_DOMAINS:
-    claim.draw(
-        f"{_domain}, above float32, {'% of the loss' if _domain == CHARACTERS else 'points'}",
-        _rows(_domain),
-        statistic=MEAN,
-    )
-
-claim.compared(
-    theirs_on="ImageNet, translation, speech and others",
-    ours_on="Fashion-MNIST, a novel, spoken words, scenes",
-    rows=(
-        {},
-        {
-            "hybrid FP8": "characters, hybrid FP8",
-            "NVFP4": "characters, NVFP4",
-            "AdaComp": "characters, AdaComp",
-            "ScaleCom": "characters, ScaleCom",
-        },
-    ),
-)
+domains.tell_gaps(claim, POINTS, "Fashion-MNIST, a novel, spoken words, scenes")
 claim.found(claim.criteria[3].test, holds="NVFP4 within its limit", fails="NVFP4 not surely within its limit")
 claim.found(
     *(claim.criteria[number].test for number in range(3)),

@@ -7,7 +7,7 @@ from lplab import claims
 from lplab.claims import Results, judge
 from lplab.claims.framework.branches import surely_above, surely_within
 from lplab.claims.framework.store import Stored
-from lplab.claims.papers import domains
+from lplab.claims.papers import domains, domains_large
 from lplab.claims.papers.domains import (
     ADACOMP,
     BOUNDS,
@@ -27,6 +27,7 @@ from lplab.claims.papers.domains import (
     SPEECH,
     gaps_to_float,
 )
+from lplab.claims.papers.domains_large import DOMAINS_LARGE
 from lplab.labs.four_domains import four_domains
 
 
@@ -81,12 +82,17 @@ def test_a_noisy_difference_is_not_surely_within_the_bound():
 def test_every_cell_is_stored_and_drawn():
     stored = claims.stored(DOMAINS_CLAIM)
     assert not stored.missing(DOMAINS_CLAIM) and judge(DOMAINS_CLAIM, stored).word == "shown in part"
-    made = domains.drawn_gaps()
+    made = domains.drawn_gaps(DOMAINS_CLAIM, domains.TESTED)
     assert list(made["gaps"]) == list(DOMAINS) and all(list(row) == list(METHODS) for row in made["gaps"].values())
-    figure = four_domains("AdaComp", "ScaleCom")
-    drawn = {t.xaxis or "x": t.x for t in figure.data if t.name == "each seed"}
-    assert np.array_equal(drawn["x3"][: len(DOMAINS_CLAIM.seeds)], made["gaps"][SPEECH]["AdaComp"]) and len(drawn) == 4
     assert isinstance(stored, Stored)
+
+
+@pytest.mark.parametrize(("methods", "panels"), [((ADACOMP, SCALECOM), 4), ((FP8, HYBRID), 5), ((FOUR, NVFP4), 4)])
+def test_labs_draw_the_larger_experiment_and_its_depthwise_network_where_all_methods_were_run(methods, panels):
+    made = domains.drawn_gaps(DOMAINS_LARGE, domains_large.TESTED, methods)
+    drawn = [trace.x for trace in four_domains(*methods).data if trace.name == "each seed"]
+    each = [np.concatenate([rows[method] for method in methods]) for rows in made["gaps"].values()]
+    assert len(drawn) == panels and all(map(np.array_equal, drawn, each))
 
 
 def test_an_unknown_method_is_named():
