@@ -27,7 +27,7 @@ NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
     },
     "lplab.quantizers": {
         "DynamicLossScaler": "DynamicLossScale() is the loss scale that halves after an overflow",
-        "QuantizedKVCache": "Kivi() rounds a KV cache",
+        "QuantizedKVCache": "KIVI() rounds a KV cache",
     },
     "lplab.compression": {
         "compress": "exchange(compressor, gradients, states) runs one step of all learners",

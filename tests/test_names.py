@@ -73,7 +73,7 @@ def test_a_second_meaning_is_noticed():
 PROMISED = {  # what notebooks of others use; these names keep their meaning
     "formats": "get names FloatFormat FixedFormat IntFormat BlockFormat",
     "arithmetic": "dot matmul",
-    "quantizers": "sawb_clip sawb_scale Pact GradScale two_phase Hadamard",
+    "quantizers": "sawb_clip sawb_scale PACT GradScale two_phase Hadamard",
     "training": "recipes quantize_model recipe_report quantizer_state Trainer Recorder quantize_for_inference",
     "compression": "AdaComp ScaleCom TopK Compressor",
     "parallel": "simulate_learners ddp_hook",

@@ -18,7 +18,7 @@ from lplab.quantizers.scaling import bounded
 
 
 @dataclass(frozen=True)
-class Luq:
+class LUQ:
     """Logarithmic unbiased quantization: sign and exponent only, rounded stochastically, also below the smallest value.
 
     The magnitudes are α·2^0 … α·2^6 (seven of them with three exponent bits). Between two of them x is rounded
@@ -38,7 +38,7 @@ class Luq:
         ValueError: a field out of range.
 
     >>> x = np.array([64.0, 3.0, 0.3])
-    >>> Luq().quantize(x, seed=6), Luq(nearest=True).quantize(x)
+    >>> LUQ().quantize(x, seed=6), LUQ(nearest=True).quantize(x)
     (array([64.,  2.,  1.]), array([64.,  4.,  0.]))
     """
 
@@ -66,7 +66,7 @@ class Luq:
     def alpha(self, x: Any, amax: float | None = None) -> float:
         """The smallest magnitude: max|x| (or ``amax``) / 2^(2^exponent_bits − 2).
 
-        >>> Luq().alpha([-64.0, 3.0])
+        >>> LUQ().alpha([-64.0, 3.0])
         1.0
         """
         xp, array, _ = array_inputs.to_working_array(x)

@@ -21,7 +21,7 @@ class Quantizer:
     Args:
         format: a format of :mod:`lplab.formats` or its name in the catalogue.
         scaling: how the scale is chosen: :class:`~lplab.quantizers.Amax`, :class:`~lplab.quantizers.Percentile`,
-            :class:`~lplab.quantizers.MinMse`, or None for no scale at all. With a scale the format always
+            :class:`~lplab.quantizers.MinMSE`, or None for no scale at all. With a scale the format always
             saturates: infinity becomes the largest value times the scale. Block formats have their own scales and
             need None.
         rounding: a name from ``lplab.formats.ROUNDINGS`` or a ``Rounding``.

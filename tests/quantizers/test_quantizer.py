@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from lplab import formats as F
-from lplab.quantizers import Amax, MinMse, Percentile, Quantizer
+from lplab.quantizers import Amax, MinMSE, Percentile, Quantizer
 
 torch = pytest.importorskip("torch")
 
-RULES = [Amax(), Percentile(95), MinMse(10), Amax(True)]
+RULES = [Amax(), Percentile(95), MinMSE(10), Amax(True)]
 NAMES = ["int4", "int8", "e4m3fn", "radix4_fp4_even", "lns8"]
 
 

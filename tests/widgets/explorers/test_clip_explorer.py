@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lplab import claims, datasets
-from lplab.quantizers import Sawb, pact_forward, sawb_clip
+from lplab.quantizers import SAWB, pact_forward, sawb_clip
 from lplab.widgets import ClipExplorer, live_clips
 from lplab.widgets.explorers import clip_explorer as cs
 from lplab.widgets.live import clip_training
@@ -70,7 +70,7 @@ def test_errors_are_those_of_the_quantizers():
     for bits in (2, 4, 5, 8):
         state = cs.ClipState("weights, attention, trained", bits, "SAWB")
         assert analysis.clip(state) == pytest.approx(sawb_clip(w, bits), rel=1e-6)
-        off = ((Sawb(bits).quantize(w) - w) ** 2).mean() / (w**2).mean()
+        off = ((SAWB(bits).quantize(w) - w) ** 2).mean() / (w**2).mean()
         assert analysis.error(state) == pytest.approx(off, rel=1e-5)
 
 
