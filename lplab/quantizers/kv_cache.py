@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lplab.checks import check_int
+from lplab.lookup import NamedSettings
 from lplab.quantizers import array_inputs
 
 AXES = ("channel", "token")
@@ -21,7 +22,7 @@ AXES = ("channel", "token")
 
 
 @dataclass(frozen=True)
-class KIVI:
+class KIVI(NamedSettings):
     """How a KV cache is rounded: unsigned integers with a scale and a smallest value for each group of numbers.
 
     :class:`lplab.models.RoundedCache` is a Llama's cache that is rounded so.

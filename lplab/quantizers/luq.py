@@ -11,6 +11,7 @@ import numpy as np
 from lplab.checks import check_int, check_positive
 from lplab.formats import FloatFormat, Rounding
 from lplab.formats.counter_rng import seed_to_int
+from lplab.lookup import NamedSettings
 from lplab.quantizers import array_inputs
 from lplab.quantizers.quantizer import as_scale, quantize_scaled
 from lplab.quantizers.reductions import finite_row_maxima
@@ -18,7 +19,7 @@ from lplab.quantizers.scaling import bounded
 
 
 @dataclass(frozen=True)
-class LUQ:
+class LUQ(NamedSettings):
     """Logarithmic unbiased quantization: sign and exponent only, rounded stochastically, also below the smallest value.
 
     The magnitudes are α·2^0 … α·2^6 (seven of them with three exponent bits). Between two of them x is rounded

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from lplab.formats import IntFormat
+from lplab.lookup import NamedSettings
 from lplab.quantizers import array_inputs
 from lplab.quantizers.reductions import finite_row_maxima, is_served, loops, moments
 from lplab.quantizers.scaling import MAX_SCALE, MIN_SCALE, bounded
@@ -177,7 +178,7 @@ def clips_of_rows(xp: Any, rows: Any, row: SAWBRow) -> Any:
 
 
 @dataclass(frozen=True)
-class SAWB:
+class SAWB(NamedSettings):
     """Weights on the levels of SAWB: clip at ±α, spread the levels evenly.
 
     With an odd number of levels these are the integers −h … h in steps of α/h, rounded to nearest even; row "403_16"

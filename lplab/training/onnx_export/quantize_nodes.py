@@ -154,7 +154,7 @@ def _in_the_graph(graph: ONNXGraph, x: str, rule: QuantSpec, kind: ONNXType, rol
     if rule.scaling is None:
         scale: Value = np.float32(kind.scale)
         if isinstance(format, IntFormat) and format.symmetric:  # ONNX would use the most negative integer too
-            x = limited(graph, x, format.lowest, format.max)
+            x = limited(graph, x, format.min, format.max)
     else:
         if rule.scaling != Amax():
             raise graph.refuse(f"the scale of the {role} is {rule.scaling!r}; in the graph only Amax() is computed")

@@ -260,6 +260,8 @@ class ClipExplorer(Explorer):
     _copy_tooltip = "Python that quantizes so"
 
     def __init__(self, own: Any = None, **position: Any) -> None:
+        if isinstance(own, str):
+            raise ValueError(f"own must be an array or a tensor, got {own!r}{self._keyword_hint(own)}")
         self._own = None if own is None else TensorAnalysis(_as_array(own))
         super().__init__(**({} if own is None else {"tensor": OWN}) | position)
 

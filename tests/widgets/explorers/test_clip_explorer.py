@@ -155,6 +155,9 @@ def test_a_tensor_of_ones_own():
     ({"rule": "amax"}, "unknown rule 'amax'; allowed: max"),
     ({"percent": 0}, "percent must be from 1 to 110, got 0"),
     ({"own": np.array([np.nan])}, "own must hold finite real numbers"),
+    ({"own": "SAWB"}, r"^own must be an array or a tensor, got 'SAWB'; did you mean rule='SAWB'\?$"),
+    ({"own": "SAWB, 2 bits"}, r"; did you mean preset='SAWB, 2 bits'\?$"),
+    ({"own": "gone"}, r"^own must be an array or a tensor, got 'gone'$"),
 ])  # fmt: skip
 def test_values_that_are_not_allowed_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
