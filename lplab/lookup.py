@@ -66,6 +66,8 @@ NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
     },
     "lplab.compression": {
         "compress": "exchange(compressor, gradients, states) runs one step of all learners",
+        "compression_ratio": "compression_ratios(transfers, numel, world) counts in three ways what a compressor's "
+        "plan says that it sends",
     },
     "lplab.compression.Compressor": {
         "compress": "a message depends on the other learners, too: compression.exchange(compressor, gradients, states) "
