@@ -84,7 +84,7 @@ class Result:
         return "" if self.bar is None else ("within" if self.ratio <= self.bar else "MISSED")
 
 
-class CharLstm(nn.Module):
+class CharLSTM(nn.Module):
     """Two layers of LSTM over characters [batch, time]; logits [batch, time, vocabulary]."""
 
     def __init__(self, vocabulary: int) -> None:
@@ -106,7 +106,7 @@ def task_of(name: str) -> tasks.Task:
 
     def model(seed: int) -> nn.Module:
         torch.manual_seed(seed)
-        return CharLstm(len(vocabulary))
+        return CharLSTM(len(vocabulary))
 
     def data(batch: int, seed: int) -> SequenceBatches:
         return SequenceBatches(ids, length=32, batch=batch, seed=seed)

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from lplab.compression import Compressor, Dense, ScaleCom, TopK
-from lplab.compression.compression_ratio import wire_bytes
+from lplab.compression.ratios import wire_bytes
 from lplab.parallel import Learners, shards
 from lplab.parallel.agreement import InstrumentedLearners
 from lplab.parallel.worker import final_report

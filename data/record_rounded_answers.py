@@ -20,7 +20,7 @@ import torch
 from lplab.datasets import characters
 from lplab.models import KeyValueCache, RoundedCache, bits_a_token, smollm2
 from lplab.models.chat import answer
-from lplab.quantizers import Kivi
+from lplab.quantizers import KIVI
 from lplab.recordings.rounded_answers import CACHES, NOTHING, QUESTION, RECIPES, TOKENS, calibration_tokens
 from lplab.training import bits_report, quantize_for_inference
 
@@ -44,7 +44,7 @@ def record(model: Any, tokenizer: Any, recipe: str) -> dict[str, Any]:
     def new_cache(exact_new: bool) -> KeyValueCache | None:
         if recipe in CACHES:
             bits, keys, values = CACHES[recipe]
-            return RoundedCache(Kivi(bits, 32, 0, keys, values), exact_new=exact_new)
+            return RoundedCache(KIVI(bits, 32, 0, keys, values), exact_new=exact_new)
         return None if recipe.endswith("per=tensor") else KeyValueCache()  # one scale for the whole text, read anew
 
     bits_a_weight = 16.0

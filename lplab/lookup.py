@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
 import opcode
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
 T = TypeVar("T")
 FEW = 12  # names that an error lists
 
 # Names that people look for and lplab does not have, by package or class: what does it here. Each text has a call of a
-# public name, with its arguments, or a command in backquotes; tests/test_wrong_names.py looks whether they exist.
+# public name (for a class, of a method of its own, too), with its arguments, or a command in backquotes;
+# tests/test_wrong_names.py looks whether they exist.
+_NEIGHBOURS = "quantize(x, rounding='down') and quantize(x, rounding='up') are the values on either side of a number x"
+_CODES = "encode(x) gives codes, bit_fields() the parts of a code"
+_LIMITS = "describe() lists eps, max, min, smallest_normal and smallest_subnormal, which mean the same in numpy.finfo"
+_JUDGE = "claims.judge(claim, numbers) gives the verdict, claims.stored(claim) the numbers"
+_RUN = "claims.run_claim(claim) measures what is missing, claims.measure(claim, point, seed) one point"
+_ROUND = "quantize(x) rounds a tensor; the values are scaled back already"
+_CONVERT = "training.quantize_model(model, recipe) gives the layers of a model the roundings of a recipe"
+_TRAIN = "training.Trainer(model, data, recipe).run(count) trains a model by a recipe"
 NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
     "lplab": {
         "quantize": "formats.get(name).quantize(x) rounds numbers, training.quantize_model(model, recipe) a model",
@@ -22,15 +33,41 @@ NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
         "quantize": "get(name).quantize(x) rounds numbers to a format",
         "stochastic_round": "get(name).quantize(x, rounding='stochastic', seed=7) rounds up or down by chance",
     },
+    "lplab.formats.Format": {
+        "astype": "quantize(x) rounds numbers to values of the format",
+        "round": "quantize(x) rounds numbers to values of the format",
+        "nextafter": _NEIGHBOURS,
+        "neighbors": _NEIGHBOURS,
+        "neighbours": _NEIGHBOURS,
+        "spacing": _NEIGHBOURS,
+        "ulp": _NEIGHBOURS,
+        "binary": _CODES,
+        "bit_pattern": _CODES,
+        "to_bits": _CODES,
+        "dequantize": "decode(codes) gives the values of codes",
+        "from_bits": "decode(codes) gives the values of codes",
+        "epsilon": _LIMITS,
+        "finfo": _LIMITS,
+        "lowest": _LIMITS,
+        "tiny": _LIMITS,
+    },
     "lplab.arithmetic": {
         "chunked_sum": "sum(x, accumulator, chunk=64) sums in chunks",
     },
     "lplab.quantizers": {
         "DynamicLossScaler": "DynamicLossScale() is the loss scale that halves after an overflow",
-        "QuantizedKVCache": "Kivi() rounds a KV cache",
+        "QuantizedKVCache": "KIVI() rounds a KV cache",
+    },
+    "lplab.quantizers.Quantizer": {
+        "dequantize": _ROUND,
+        "fake_quantize": _ROUND,
+        "forward": _ROUND,
+        "encode": "quantize(x) returns values, formats.get(name).encode(x) codes",
     },
     "lplab.compression": {
         "compress": "exchange(compressor, gradients, states) runs one step of all learners",
+        "compression_ratio": "compression_ratios(transfers, numel, world) counts in three ways what a compressor's "
+        "plan says that it sends",
     },
     "lplab.compression.Compressor": {
         "compress": "a message depends on the other learners, too: compression.exchange(compressor, gradients, states) "
@@ -50,6 +87,13 @@ NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
         "list_recipes": "recipes.names() lists the recipes",
         "quantize_weights": "quantize_for_inference(model, format) rounds the weights of a model",
         "train": "Trainer(model, data, recipe).run(count) trains a model",
+    },
+    "lplab.training.Recipe": {
+        "apply": _CONVERT,
+        "quantize": _CONVERT,
+        "report": "training.recipe_report(model) says how each tensor of a quantized model is rounded",
+        "run": _TRAIN,
+        "train": _TRAIN,
     },
     "lplab.models": {
         "generate": "Llama(shape).write(ids) goes on with a text",
@@ -72,6 +116,12 @@ NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
     "lplab.claims": {
         "run": "run_claim(claim) measures a claim, also by its name",
         "verdict": "judge(claim, numbers) gives the verdict on a claim, stored(claim) its numbers",
+    },
+    "lplab.claims.Claim": {
+        "numbers": _JUDGE,
+        "results": _JUDGE,
+        "verdict": _JUDGE,
+        "run": _RUN,
     },
     "lplab.exercises": {
         "grade_folder": "the command `lplab grade` grades a folder of submissions",
@@ -125,6 +175,73 @@ def wrong_name(owner: str, name: str, names: Iterable[str]) -> AttributeError:
         every = f"it has {', '.join(listed)}" if len(listed) <= FEW else f"dir({owner}) lists its {len(listed)} names"
         hint = f"did you mean {' or '.join(close)}?" if close else every
     return AttributeError(f"{owner} has no `{name}`{f': {hint}' if hint else ''}")
+
+
+def refuse_wrong_attributes(owner: str) -> Callable[[Any, str], Any]:
+    """A ``__getattr__`` for a class: it says what does here what a name of ``NAMES_ELSEWHERE`` does elsewhere.
+
+    All other names get Python's own error. Type checkers must not see it: they would believe that every name exists.
+
+    Args:
+        owner: the class, as in ``NAMES_ELSEWHERE``.
+
+    >>> class Format:
+    ...     __getattr__ = refuse_wrong_attributes("lplab.formats.Format")
+    >>> Format().round
+    Traceback (most recent call last):
+    ...
+    AttributeError: lplab.formats.Format has no `round`: quantize(x) rounds numbers to values of the format
+    """
+
+    def refuse(self: Any, name: str) -> Any:
+        if name in NAMES_ELSEWHERE[owner]:
+            raise wrong_name(owner, name, ())
+        return object.__getattribute__(self, name)  # raises Python's own error
+
+    return refuse
+
+
+class NamedSettings:
+    """A base class for settings: a wrong keyword is refused with the right ones; Python names the wrong one alone.
+
+    Signature, help and pickled form stay those of the subclass's own ``__init__``.
+
+    >>> class Rule(NamedSettings):
+    ...     def __init__(self, density=0.01):
+    ...         self.density = density
+    >>> Rule(ratio=0.1)
+    Traceback (most recent call last):
+    ...
+    TypeError: Rule has no setting 'ratio'; it has density
+    """
+
+    if not TYPE_CHECKING:  # type checkers look at __init__ alone
+
+        def __new__(cls, *values: Any, **settings: Any) -> Any:
+            """Refuse the first keyword that ``__init__`` does not take."""
+            if cls.__init__ is object.__init__:  # it ignores what a class with its own __new__ is given
+                return super().__new__(cls, *values, **settings)
+            names = _parameters(cls.__init__)
+            for name in settings:
+                if names is not None and name not in names:
+                    raise TypeError(no_setting(cls, name, names))
+            return super().__new__(cls)
+
+
+@cache
+def _parameters(init: Callable[..., None]) -> tuple[str, ...] | None:
+    """The names that an ``__init__`` takes; None if it takes any."""
+    _, *taken = inspect.signature(init).parameters.values()
+    return None if any(each.kind is each.VAR_KEYWORD for each in taken) else tuple(each.name for each in taken)
+
+
+def no_setting(kind: type, name: str, names: Iterable[str]) -> str:
+    """What an error says of a setting that a class does not have: which it has.
+
+    >>> no_setting(int, "bits", [])
+    "int has no setting 'bits'; it has none"
+    """
+    return f"{kind.__name__} has no setting {name!r}; it has {', '.join(names) or 'none'}"
 
 
 def lookup(table: Mapping[str, T], name: object, what: str) -> T:

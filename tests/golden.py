@@ -179,7 +179,7 @@ def quantizers() -> Iterator[tuple[str, str]]:
         "amax": Q.Amax(),
         "amax, powers of two": Q.Amax(power_of_two=True),
         "percentile": Q.Percentile(99.0),
-        "least squares": Q.MinMse(),
+        "least squares": Q.MinMSE(),
     }
     for name in ("int4", "int8", "e4m3fn", "e2m1"):
         for label, scaling in scalings.items():
@@ -192,19 +192,19 @@ def quantizers() -> Iterator[tuple[str, str]]:
             yield f"{name}, {label}", found.text()
     for bits in (2, 3, 4):
         sawb = [Q.sawb_clip(x, bits, axis=axis) for axis in (None, 0)]
-        yield f"sawb, {bits} bits", Hash().add(*sawb, Q.Sawb(bits).quantize(x), Q.Sawb(bits, axis=0).quantize(x)).text()
+        yield f"sawb, {bits} bits", Hash().add(*sawb, Q.SAWB(bits).quantize(x), Q.SAWB(bits, axis=0).quantize(x)).text()
         pact = [Q.pact_forward(x, 1.7, bits), *Q.pact_backward(x, 1.7, dy)]
         yield f"pact, {bits} bits", Hash().add(*pact).text()
         lsq = [Q.lsq_forward(x, 0.3, bits), *Q.lsq_backward(x, 0.3, dy, bits), Q.lsq_step(x, bits)]
         yield f"lsq, {bits} bits", Hash().add(*lsq).text()
-    for module in (Q.Pact(alpha=1.7), Q.Lsq()):
+    for module in (Q.PACT(alpha=1.7), Q.LSQ()):
         leaf = torch.from_numpy(x).requires_grad_()
         y = module(leaf)
         y.backward(torch.from_numpy(dy))
         parameters = [p for parameter in module.parameters() for p in (parameter, parameter.grad)]
         yield f"module {type(module).__name__}", Hash().add(y, leaf.grad, *parameters).text()
     for samples in (1, 2):
-        luq = Q.Luq(samples)
+        luq = Q.LUQ(samples)
         yield (
             f"luq, {samples} samples",
             Hash().add(luq.quantize(dy, seed=1), luq.quantize(torch.from_numpy(dy), seed=1)).text(),

@@ -22,7 +22,7 @@ from lplab.models import (
 )
 from lplab.models.chat import answer, chat_prompt
 from lplab.models.gguf_file import BLOCK_NAMES
-from lplab.quantizers import Kivi
+from lplab.quantizers import KIVI
 
 SHAPE = LlamaShape(
     vocabulary=40, width=24, blocks=2, heads=6, kv_heads=2, hidden=32, context=64, rope_base=100.0, epsilon=2**-17
@@ -123,7 +123,7 @@ def test_rotated_and_without_weights_of_norms_it_gives_the_same(model):
 def test_a_rounded_cache_keeps_its_window_and_rounds_each_position_once():
     shape = LlamaShape(vocabulary=16, width=16, blocks=1, heads=2, kv_heads=2, hidden=8)
     net, ids = llama(shape, seed=3).eval(), torch.arange(16).repeat(2)[None]
-    rule = Kivi(bits=2, group=4, window=8)
+    rule = KIVI(bits=2, group=4, window=8)
     exact, cache = KeyValueCache(), RoundedCache(rule)
     net(ids, exact)
     for begin in range(0, 32, 2):  # two tokens at a time
@@ -135,7 +135,7 @@ def test_a_rounded_cache_keeps_its_window_and_rounds_each_position_once():
             assert torch.equal(cache.stored[0][place][..., :done, :], old[place][..., :done, :])
     assert cache.done == {(0, "keys"): 32, (0, "values"): 24}
     assert torch.unique(cache.stored[0][0][0, 0, :4, 0]).numel() <= 4
-    whole = RoundedCache(Kivi(2, 4, 0), exact_new=False)
+    whole = RoundedCache(KIVI(2, 4, 0), exact_new=False)
     assert torch.equal(net(ids, RoundedCache(rule)), net(ids)), "a prompt sees its own keys unrounded"
     assert not torch.allclose(net(ids, whole), net(ids))
 

@@ -5,6 +5,7 @@ The front of lplab is the ``__all__`` of its packages. What is not there is inte
 
 import ast
 import pkgutil
+import re
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -26,6 +27,7 @@ from build_site import PACKAGES, SECTIONS  # noqa: E402
 
 SAME_MODULES: dict[str, str] = {}  # names, and why they may stand twice
 SAME_CLASSES: dict[str, str] = {}
+ACRONYMS = "AWQ CNN DDP DGC FSDP GEMM GPT GPTQ KIVI LLM LSQ LSTM LUQ MAC MLP MSE ONNX PACT QSGD RMS RNN SAWB SGD"
 
 
 def sources() -> list[Path]:
@@ -63,6 +65,20 @@ def test_no_two_classes_have_one_name():
     assert len(named) > 300 and twice(named, SAME_CLASSES) == {}
 
 
+def spelt_as_words(name: str) -> list[str]:
+    """The acronyms in a class's name that papers, PyTorch and torchao write in capitals, and the name does not."""
+    return [part for part in re.findall(r"[A-Z][a-z]+", name) if part.upper().removesuffix("S") in ACRONYMS.split()]
+
+
+def test_acronyms_in_names_of_classes_are_in_capitals():
+    trees = [ast.parse(path.read_text("utf-8")) for path in sources()]
+    names = [node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    assert len(names) > 300 and [name for name in names if spelt_as_words(name)] == []
+    assert [spelt_as_words(name) for name in ("RowLstm", "_SawbRow", "Gemms", "MinMSE", "QSGD")] == [
+        ["Lstm"], ["Sawb"], ["Gemms"], [], []
+    ]  # fmt: skip
+
+
 def test_a_second_meaning_is_noticed():
     at = {"verdict": ["lplab/claims/verdict.py", "lplab/exercises/checks/verdict.py"], "close": ["close.py"]}
     assert list(twice(at, {})) == ["verdict"] and twice(at, {"verdict": "a reason"}) == {}
@@ -73,7 +89,7 @@ def test_a_second_meaning_is_noticed():
 PROMISED = {  # what notebooks of others use; these names keep their meaning
     "formats": "get names FloatFormat FixedFormat IntFormat BlockFormat",
     "arithmetic": "dot matmul",
-    "quantizers": "sawb_clip sawb_scale Pact GradScale two_phase Hadamard",
+    "quantizers": "sawb_clip sawb_scale PACT GradScale two_phase Hadamard",
     "training": "recipes quantize_model recipe_report quantizer_state Trainer Recorder quantize_for_inference",
     "compression": "AdaComp ScaleCom TopK Compressor",
     "parallel": "simulate_learners ddp_hook",

@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import dataclasses
 import doctest
 import inspect
 import pickle
@@ -11,18 +12,39 @@ import re
 import pytest
 
 import lplab
-from lplab.lookup import FEW, NAMES_ELSEWHERE, wrong_name
+from lplab.lookup import FEW, NAMES_ELSEWHERE, NamedSettings, wrong_name
 
 for needed in ("torch", "plotly", "ipywidgets", "numba"):
     pytest.importorskip(needed)
 
 PACKAGES = ["lplab", *(f"lplab.{name}" for name in lplab.__all__)]
 WORDS = [(owner, name) for owner, words in NAMES_ELSEWHERE.items() for name in words]
+INSTANCES = {  # of the classes among the owners
+    "lplab.formats.Format": lambda: lplab.formats.get("e4m3fn"),
+    "lplab.quantizers.Quantizer": lambda: lplab.quantizers.Quantizer("int4", lplab.quantizers.Amax()),
+    "lplab.compression.Compressor": lambda: lplab.compression.get("scalecom:chunk=100"),
+    "lplab.training.Recipe": lambda: lplab.training.recipes.get("fp8_2018"),
+    "lplab.claims.Claim": lambda: lplab.claims.get("wang_2018_chunks"),
+}
+SETTINGS = {  # classes and a wrong keyword that a reader of their papers may try
+    "compression.TopK": "ratio",
+    "compression.SparseLoCo": "density",
+    "compression.Dense": "bits",
+    "quantizers.LUQ": "bits",
+    "quantizers.KIVI": "group_size",
+    "quantizers.Percentile": "q",
+    "quantizers.DelayedScaling": "length",
+}
 CALL = re.compile(r"[A-Za-z_][\w.]*\([^()]*\)(?:\.\w+\([^()]*\))?")
 
 
+def asked_of(owner: str) -> object:
+    """The package, or an instance of the class."""
+    return INSTANCES[owner]() if owner in INSTANCES else pkgutil.resolve_name(owner)
+
+
 def called(call: str, owner: str) -> object:
-    """What a text calls: a public name of the package, or of lplab where a class is the owner.
+    """What a text calls: a public name of the package; where a class is the owner, a method of it or a name of lplab.
 
     Each argument is checked: it must be a parameter of that name.
     """
@@ -30,11 +52,10 @@ def called(call: str, owner: str) -> object:
     while isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
         node = node.func.value  # of get(name).quantize(x) the get(name)
     path = ast.unparse(node.func).split(".")
-    found = pkgutil.resolve_name(owner)
-    found = found if inspect.ismodule(found) else lplab
+    found = lplab if owner in INSTANCES and len(path) > 1 else asked_of(owner)
     for part in path:
-        public = getattr(found, "__all__", vars(found))  # a single module has none
-        assert part in public, f"{part} is not public in {found.__name__}"
+        public = getattr(found, "__all__", dir(found))  # a single module has none, nor has an instance
+        assert part in public, f"{part} is not public in {found}"
         found = getattr(found, part)
     parameters = inspect.signature(found).parameters
     given = [*zip(parameters, (ast.unparse(arg) for arg in node.args), strict=False)]
@@ -69,8 +90,7 @@ def test_a_name_or_an_argument_that_does_not_exist_is_noticed(call):
 
 @pytest.mark.parametrize(("owner", "name"), WORDS)
 def test_a_name_of_others_is_refused_with_ours(owner, name):
-    found = pkgutil.resolve_name(owner)
-    asked = found if inspect.ismodule(found) else lplab.compression.get("scalecom")
+    asked = asked_of(owner)
     with pytest.raises(AttributeError) as error:
         getattr(asked, name)
     assert str(error.value) == f"{owner} has no `{name}`: {NAMES_ELSEWHERE[owner][name]}"
@@ -106,12 +126,57 @@ def test_what_asks_packages_for_names_goes_on(name):
     exec(f"from {name} import {inside}", {})
 
 
-def test_functions_of_packages_and_compressors_are_pickled_and_copied():
-    compressor = lplab.compression.get("scalecom:chunk=100")
-    for value in (lplab.formats.get, compressor):
-        assert pickle.loads(pickle.dumps(value)) == value == copy.deepcopy(value)
-    with pytest.raises(AttributeError, match="'ScaleCom' object has no attribute 'qqqqq'"):
-        compressor.qqqqq  # noqa: B018
+@pytest.mark.parametrize("owner", INSTANCES)
+def test_classes_that_refuse_names_are_pickled_and_copied_and_refuse_others_as_python_does(owner):
+    value = asked_of(owner)
+    assert value == copy.deepcopy(value)
+    if owner != "lplab.claims.Claim":  # which holds functions without a name
+        assert value == pickle.loads(pickle.dumps(value))
+    with pytest.raises(AttributeError, match=f"'{type(value).__name__}' object has no attribute 'qqqqq'"):
+        value.qqqqq  # noqa: B018
+
+
+def test_functions_of_packages_are_pickled_and_copied():
+    value = lplab.formats.get
+    assert pickle.loads(pickle.dumps(value)) == value == copy.deepcopy(value)
+
+
+# ---- keywords --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "wrong"), SETTINGS.items())
+def test_a_wrong_setting_is_answered_with_those_that_there_are(name, wrong):
+    kind = pkgutil.resolve_name(f"lplab.{name}")
+    own = list(inspect.signature(kind).parameters)
+    with pytest.raises(TypeError, match=f"^{kind.__name__} has no setting '{wrong}'; it has {', '.join(own)}$"):
+        kind(**{wrong: 1})
+    if dataclasses.is_dataclass(kind):
+        assert own == [field.name for field in dataclasses.fields(kind)]
+
+
+def test_what_settings_could_do_they_do():
+    topk = lplab.compression.TopK(0.1)
+    assert dataclasses.replace(topk, density=0.2).density == 0.2
+    with pytest.raises(TypeError, match=r"^TopK has no setting 'ratio'"):
+        dataclasses.replace(topk, ratio=0.2)
+    with pytest.raises(TypeError, match="positional argument"):
+        lplab.quantizers.Amax(1, 2, 3)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'format'"):
+        lplab.quantizers.DelayedScaling(history=16)
+
+
+def test_classes_of_users_take_what_their_own_init_takes():
+    class Open(NamedSettings):
+        def __init__(self, **any_name):
+            self.given = any_name
+
+    class Bare(NamedSettings):
+        pass
+
+    assert Open(ratio=1).given == {"ratio": 1} and Bare()
+    for wrong in (lambda: Bare(ratio=1), lambda: Bare(1)):
+        with pytest.raises(TypeError):
+            wrong()
 
 
 def test_a_class_that_lists_nothing_says_the_least():

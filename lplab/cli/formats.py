@@ -13,7 +13,7 @@ COLUMNS = {  # of `lplab formats`: heading, key of Format.describe()
     "max": "max",
     "min normal": "smallest_normal",
     "min subnormal": "smallest_subnormal",
-    "epsilon": "epsilon",
+    "eps": "eps",
     "octaves": "dynamic_range_octaves",
     "wasted codes": "wasted_codes",
 }

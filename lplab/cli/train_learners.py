@@ -185,7 +185,7 @@ def _report(args: argparse.Namespace, settings: Any, steps: list[dict[str, Any]]
         print(f"test loss      {end['test_loss']:.4f} nats")
     if "test_error" in end:
         print(f"test error     {end['test_error']:.1%}")
-    from lplab.compression.compression_ratio import wire_bytes
+    from lplab.compression.ratios import wire_bytes
 
     batch = len(steps) * settings.learners
     dense = 4 * sum(parameter.numel() for parameter in settings.task().model(settings.seed).parameters())

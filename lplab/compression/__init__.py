@@ -26,6 +26,7 @@ from lplab.compression.lockstep import Entry, TrafficLog, exchange
 from lplab.compression.lossless import Lossless
 from lplab.compression.low_bit import LowBit
 from lplab.compression.lowrank import PowerSGD
+from lplab.compression.ratios import CompressionRatios, compression_ratios
 from lplab.compression.scalecom import ScaleCom
 from lplab.compression.signs import EFSign, OneBit, SignSGD
 from lplab.compression.sparse import RandomK, TopK
@@ -43,6 +44,7 @@ __all__ = [
     "AllReduce",
     "BlockCode",
     "Broadcast",
+    "CompressionRatios",
     "Compressor",
     "Context",
     "DeMo",
@@ -67,6 +69,7 @@ __all__ = [
     "TrafficLog",
     "Transfer",
     "WarmUp",
+    "compression_ratios",
     "exchange",
     "get",
     "names",

@@ -28,7 +28,7 @@ from lplab.compression.layer_info import LayerInfo
 from lplab.compression.layer_state import LayerState
 from lplab.compression.settings_check import check_settings
 from lplab.compression.wire.values import bytes_per_value, check_wire
-from lplab.lookup import NAMES_ELSEWHERE, wrong_name
+from lplab.lookup import NamedSettings, refuse_wrong_attributes
 
 Payload = np.ndarray  # a message: uint8, one-dimensional
 NOT_FINITE = "{} holds NaN or infinity; all learners must skip this step together"
@@ -184,7 +184,7 @@ class Transfer:
     paper_bytes: int | None = field(default=None, compare=False, repr=False)
 
 
-class Compressor(ABC):
+class Compressor(NamedSettings, ABC):
     """The settings of an algorithm, without state: subclasses are frozen dataclasses.
 
     Attributes:
@@ -198,14 +198,8 @@ class Compressor(ABC):
     takes_tensors: ClassVar[bool] = False
     takes_stacks: ClassVar[bool] = False
 
-    if not TYPE_CHECKING:  # with it, type checkers believe that a compressor has every name
-
-        def __getattr__(self, name: str) -> Any:
-            """Say what does here what other libraries have under this name."""
-            owner = "lplab.compression.Compressor"
-            if name in NAMES_ELSEWHERE[owner]:
-                raise wrong_name(owner, name, ())
-            return super().__getattribute__(name)  # raises Python's own error
+    if not TYPE_CHECKING:
+        __getattr__ = refuse_wrong_attributes("lplab.compression.Compressor")
 
     def __post_init__(self) -> None:
         """Refuse settings of the wrong type; subclasses call this first and then check the values."""

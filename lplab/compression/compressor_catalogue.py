@@ -18,7 +18,7 @@ from lplab.compression.signs import EFSign, OneBit, SignSGD
 from lplab.compression.sparse import RandomK, TopK
 from lplab.compression.sparseloco import SparseLoCo
 from lplab.compression.unbiased import QSGD, TernGrad
-from lplab.lookup import closest_names
+from lplab.lookup import closest_names, no_setting
 
 COMPRESSORS: dict[str, type[Compressor]] = {
     "dense": Dense,
@@ -91,9 +91,7 @@ def _setting(kind: type[Compressor], part: str) -> tuple[str, Any]:
     name, equals, value = part.partition("=")
     allowed = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # all of them are dataclasses
     if not equals or name.strip() not in allowed:
-        raise ValueError(
-            f"{kind.__name__} has no setting {part!r}; it has {', '.join(allowed) or 'none'}, as in name=value"
-        )
+        raise ValueError(f"{no_setting(kind, part, allowed)}, as in name=value")
     return name.strip(), _value(value.strip())
 
 

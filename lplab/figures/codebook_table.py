@@ -39,8 +39,8 @@ def codebook_table_data(fmt: Any, limit: int = LIMIT) -> np.ndarray:
 def _landmarks(fmt: Any) -> np.ndarray:
     """The codes shown of a wide format: the ends of the ranges, the neighbours of 1, the special codes."""
     below_normal = float(fmt.quantize(float(np.nextafter(fmt.smallest_normal, 0.0)), "toward_zero"))
-    points = [0.0, fmt.smallest_subnormal, below_normal, fmt.smallest_normal, fmt.max, fmt.lowest]
-    if fmt.lowest <= 1 <= fmt.max:
+    points = [0.0, fmt.smallest_subnormal, below_normal, fmt.smallest_normal, fmt.max, fmt.min]
+    if fmt.min <= 1 <= fmt.max:
         below, above = neighbours(fmt, np.array([float(np.nextafter(1.0, 0.0)), 1.0]))
         points += [float(below[0]), float(above[0]), float(above[1])]
     values = np.unique(np.array(points))

@@ -93,7 +93,7 @@ def _remark(name: str, value: float, fmt: Any) -> str:
         return "" if element.has_nan else f" ({name_of(fmt)} has no NaN)"
     if math.isinf(value):
         return "" if getattr(element, "has_infinity", False) else f" ({name_of(fmt)} has no ∞)"
-    inside = element.lowest <= value <= element.max and float(element.quantize(value, "toward_zero")) == value
+    inside = element.min <= value <= element.max and float(element.quantize(value, "toward_zero")) == value
     return "" if inside else " (no number of the format)"
 
 

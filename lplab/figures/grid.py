@@ -26,7 +26,7 @@ def values_between(fmt: Any, low: float, high: float, limit: int) -> np.ndarray 
     array([0.00000000e+00, 1.19209290e-07, 2.38418579e-07])
     """
     fmt = element_of(fmt)
-    low, high = max(low, fmt.lowest), min(high, fmt.max)
+    low, high = max(low, fmt.min), min(high, fmt.max)
     if low > high:
         return np.empty(0)
     if fmt.bits <= LISTED_BITS:
@@ -59,7 +59,7 @@ def neighbours(fmt: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     fmt = element_of(fmt)
     x = np.asarray(x, np.float64)
-    inside = (x >= fmt.lowest) & (x <= fmt.max)
+    inside = (x >= fmt.min) & (x <= fmt.max)
     probe = np.where(inside, x, fmt.max)
     below = np.asarray(fmt.quantize(np.where(probe == fmt.max, -just_above(-probe), probe), "down"), np.float64)
     above = np.asarray(fmt.quantize(np.where(probe == below, just_above(probe), probe), "up"), np.float64)

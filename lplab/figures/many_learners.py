@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lplab import number_text
-from lplab.compression.compression_ratio import build_up
+from lplab.compression.ratios import build_up
 from lplab.figures import axes, shapes, style, traces
 from lplab.figures.legend import entry, legend
 

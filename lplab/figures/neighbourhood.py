@@ -52,15 +52,15 @@ def neighbourhood(fmt: Any, x: float, also: tuple[float, ...] = ()) -> Neighbour
     6.0
     """
     fmt = element_of(fmt)
-    if x > fmt.max or x < fmt.lowest:
+    if x > fmt.max or x < fmt.min:
         return _beyond(fmt, x, also)
     below, above = _pair(fmt, x)
     gap = above - below
     values = _walk(fmt, below, above, VIEW_REACH * gap)
-    low = values[0] if values[0] > fmt.lowest else values[0] - gap
+    low = values[0] if values[0] > fmt.min else values[0] - gap
     high = values[-1] if values[-1] < fmt.max else values[-1] + gap
     values, view = _stretched(fmt, values, float(low), float(high), also)
-    ends = [end for end in (fmt.max, fmt.lowest) if view[0] < end < view[1] and end in (values[0], values[-1])]
+    ends = [end for end in (fmt.max, fmt.min) if view[0] < end < view[1] and end in (values[0], values[-1])]
     return Neighbourhood(
         values, view, math.nan if x in (below, above) else below + gap / 2, max(ends, default=math.nan)
     )
@@ -76,7 +76,7 @@ def _pair(fmt: Any, x: float) -> tuple[float, float]:
 
 def _beyond(fmt: Any, x: float, also: tuple[float, ...]) -> Neighbourhood:
     """The surroundings of a number that the format does not reach: those of its last number."""
-    end, outward = (fmt.max, 1.0) if x > fmt.max else (fmt.lowest, -1.0)
+    end, outward = (fmt.max, 1.0) if x > fmt.max else (fmt.min, -1.0)
     inner = neighbours(fmt, np.array([end]))  # (inside, max) or (lowest, inside)
     below, above = float(inner[0][0]), float(inner[1][0])
     step = above - below
@@ -90,7 +90,7 @@ def _walk(fmt: Any, below: float, above: float, reach: float) -> np.ndarray:
     """The two neighbours and some numbers more to each side, none further than ``reach``."""
     result = [below, above]
     for _ in range(EACH_SIDE - 1):
-        if result[0] > fmt.lowest:
+        if result[0] > fmt.min:
             result.insert(0, float(neighbours(fmt, -just_above(-np.array([result[0]])))[0][0]))
         if result[-1] < fmt.max:
             result.append(float(neighbours(fmt, np.array([result[-1]]))[1][0]))

@@ -60,8 +60,8 @@ def _everything(formats: list[Any], scale: str) -> tuple[float, float]:
     """A view of all values; on the linear scale of the narrowest format and its surroundings, if they differ much."""
     elements = [element_of(f) for f in formats]
     if scale == "log":
-        return min(e.smallest_subnormal for e in elements) / 2, max(max(e.max, -e.lowest) for e in elements) * 2
-    bottoms = [e.lowest for e in elements if e.lowest < 0]
+        return min(e.smallest_subnormal for e in elements) / 2, max(max(e.max, -e.min) for e in elements) * 2
+    bottoms = [e.min for e in elements if e.min < 0]
     low, high = _common(sorted(-b for b in bottoms)) if bottoms else 0.0, _common(sorted(e.max for e in elements))
     margin = 0.03 * (low + high)
     return -low - margin, high + margin
@@ -98,7 +98,7 @@ def _row(
         if scale == "log":
             counts[bounds[1:] <= element.smallest_subnormal] = 0
     nearest = math.nan if around is None else float(element.quantize(float(around), rounding, seed=0))
-    goes_on = (element.lowest < low and scale == "linear", element.max > high)
+    goes_on = (element.min < low and scale == "linear", element.max > high)
     return Row(fmt, np.empty(0) if values is None else values, edges, counts, element.smallest_normal, goes_on, nearest)
 
 
@@ -188,7 +188,7 @@ def _title(rows: list[Row], scale: str, around: float | None) -> str:
         reach = sorted((element_of(r.format).dynamic_range_octaves, name_of(r.format)) for r in rows)
         text = f"{reach[-1][1]} spans {reach[-1][0]:.0f} octaves"
         return text if len(rows) == 1 else f"{text}, {reach[0][1]} {reach[0][0]:.0f}"
-    if first.lowest >= 0:
+    if first.min >= 0:
         return (
             f"Half of {name_of(rows[0].format)}'s numbers lie below "
             f"{number_text.number(float(np.median(first.values)))}"

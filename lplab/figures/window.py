@@ -95,12 +95,12 @@ def window(fmt: Any, rounding: AnyRounding = "nearest_even") -> Window:
     rounding = getattr(rounding, "mode", rounding)  # a formats.Rounding will do, too
     if hasattr(fmt, "element"):
         return window(fmt.element, rounding)
-    high, low = fmt.max, min(fmt.lowest, 0.0)
+    high, low = fmt.max, min(fmt.min, 0.0)
     if mode_of(rounding) in NEAREST:
         high += _step_beyond(fmt, high) / 2
-        low -= _step_beyond(fmt, low) / 2 if fmt.lowest <= 0 else 0.0
-    signed = fmt.lowest < 0
-    zero_low = _last_zero(fmt, rounding, fmt.lowest if signed else low)
+        low -= _step_beyond(fmt, low) / 2 if fmt.min <= 0 else 0.0
+    signed = fmt.min < 0
+    zero_low = _last_zero(fmt, rounding, fmt.min if signed else low)
     zero_high = _last_zero(fmt, rounding, fmt.max)
     return Window(low, zero_low, zero_high, high, fmt.smallest_subnormal, fmt.smallest_normal, signed)
 

@@ -14,6 +14,7 @@ from lplab.formats import apply, coding
 from lplab.formats.apply import PreparedRoundings
 from lplab.formats.rounding import Rounding, as_rounding
 from lplab.formats.rounding_spec import Grid, Table
+from lplab.lookup import refuse_wrong_attributes
 
 CODEBOOK_BITS = 20  # the widest format whose codes are listed one by one (8 MiB of float64)
 
@@ -24,6 +25,9 @@ class Format(ABC):
     A subclass has fields and provides ``bits``, ``rounding_spec``, ``bit_fields()``, ``values_of(codes)`` and
     ``codes_of(values)``; everything else follows.
     """
+
+    if not TYPE_CHECKING:
+        __getattr__ = refuse_wrong_attributes("lplab.formats.Format")
 
     # -- what a subclass provides -----------------------------------------------------------------------------
 
@@ -62,8 +66,8 @@ class Format(ABC):
 
     @property
     @abstractmethod
-    def lowest(self) -> float:
-        """The most negative finite value (0 or positive where a format has no sign)."""
+    def min(self) -> float:
+        """The lowest finite value, as ``numpy.finfo`` has it: −max or near it, 0 or positive where there is no sign."""
 
     @property
     @abstractmethod
@@ -189,8 +193,13 @@ class Format(ABC):
         return 2**self.bits - len(self.values)
 
     @property
-    def epsilon(self) -> float:
-        """The gap between 1 and the next larger value; NaN where 1 is not a value of the format or the largest."""
+    def eps(self) -> float:
+        """The gap between 1 and the next larger value, as numpy.finfo has it; NaN where 1 is not below max or no value.
+
+        >>> from lplab.formats import get
+        >>> get("e4m3fn").eps, get("fp16").eps, float(np.finfo(np.float16).eps)
+        (0.125, 0.0009765625, 0.0009765625)
+        """
         above = self.quantize(np.array([np.nextafter(1.0, 2.0)]), "up")[0] - 1.0
         return float(above) if self.quantize(1.0) == 1.0 and self.max > 1.0 and above > 0 else math.nan
 
@@ -235,10 +244,10 @@ class Format(ABC):
 _NUMBERS = (
     "bits",
     "max",
-    "lowest",
+    "min",
     "smallest_normal",
     "smallest_subnormal",
-    "epsilon",
+    "eps",
     "dynamic_range_octaves",
     "dynamic_range_db",
 )

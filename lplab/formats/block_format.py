@@ -126,9 +126,9 @@ class BlockFormat:
         return self.element.max * self._scale.max
 
     @property
-    def lowest(self) -> float:
+    def min(self) -> float:
         """−max, or two's complement's one more."""
-        return self.element.lowest * self._scale.max
+        return self.element.min * self._scale.max
 
     @property
     def smallest_normal(self) -> float:
@@ -177,7 +177,7 @@ class BlockFormat:
         names = (
             "bits",
             "max",
-            "lowest",
+            "min",
             "smallest_normal",
             "smallest_subnormal",
             "dynamic_range_octaves",

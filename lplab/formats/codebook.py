@@ -55,7 +55,7 @@ class CodebookFormat(Format):
             raise ValueError("the values of a codebook must be finite or NaN, and at least one of them positive")
         if len(self.values) < 2:
             raise ValueError("a codebook needs at least two different values")
-        if self.beyond is not None and not (self.lowest > 0 and self.max < self.beyond < math.inf):
+        if self.beyond is not None and not (self.min > 0 and self.max < self.beyond < math.inf):
             raise ValueError(
                 f"beyond must be finite and larger than all values, which are positive; got {self.beyond!r}"
             )
@@ -87,7 +87,7 @@ class CodebookFormat(Format):
         return float(self.values[-1])
 
     @property
-    def lowest(self) -> float:
+    def min(self) -> float:
         """The smallest value, negative or not."""
         return float(self.values[0])
 
@@ -122,9 +122,7 @@ class CodebookFormat(Format):
         book = np.array(self.codebook_values)
         codes = np.flatnonzero(np.isfinite(book))
         infinite = None if self.beyond is None else np.nan
-        return table_of(
-            book[codes], codes=codes, only_positive=self.lowest > 0, overflow=self.beyond, infinite=infinite
-        )
+        return table_of(book[codes], codes=codes, only_positive=self.min > 0, overflow=self.beyond, infinite=infinite)
 
     def values_of(self, codes: np.ndarray) -> np.ndarray:
         """Look up."""

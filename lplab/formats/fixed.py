@@ -47,7 +47,7 @@ class FixedFormat(Format):
     Gupta rounds ties towards minus infinity: ``rounding="nearest_down"``.
 
     >>> f = FixedFormat(integer_bits=4, fraction_bits=12)
-    >>> f.max, f.lowest, f.smallest_subnormal, str(f)
+    >>> f.max, f.min, f.smallest_subnormal, str(f)
     (7.999755859375, -8.0, 0.000244140625, 'q4.12: 16 bits, 0.000244141 to 7.99976 (15.0 octaves)')
     """
 
@@ -75,7 +75,7 @@ class FixedFormat(Format):
         return self.rounding_spec.highest
 
     @property
-    def lowest(self) -> float:
+    def min(self) -> float:
         """−2^(IL−1)."""
         return self.rounding_spec.lowest
 

@@ -149,7 +149,7 @@ class FloatFormat(Format):
         return float(self.values_of(np.array([self._top_code]))[0])
 
     @property
-    def lowest(self) -> float:
+    def min(self) -> float:
         """−max, or 0 without a sign."""
         return -self.max if self.signed else 0.0
 
@@ -288,7 +288,7 @@ class FloatFormat(Format):
             # Without subnormals one more binade is rounded to as if it existed; what lands there is then flushed.
             min_exponent=least if self.subnormals else least - 1,
             highest=self.max,
-            lowest=self.lowest,
+            lowest=self.min,
             overflow=self.overflow,
             nan_below=not (self.signed or self.saturating),
             smallest=0.0 if self.subnormals else self.smallest_normal,

@@ -67,7 +67,7 @@ class IntFormat(Format):
         return (self.range[1] - self.zero_point) * float(self.scale)
 
     @property
-    def lowest(self) -> float:
+    def min(self) -> float:
         """Scale · (smallest integer − zero_point)."""
         return (self.range[0] - self.zero_point) * float(self.scale)
 

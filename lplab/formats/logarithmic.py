@@ -54,7 +54,7 @@ class LogFormat(Format):
         return float(self._power(np.array([self._half - 1]))[0])
 
     @property
-    def lowest(self) -> float:
+    def min(self) -> float:
         """−max."""
         return -self.max
 

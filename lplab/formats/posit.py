@@ -81,7 +81,7 @@ class PositFormat(Format):
         return 2.0 ** (2**self.exponent_size * (self.bits - 2))
 
     @property
-    def lowest(self) -> float:
+    def min(self) -> float:
         """−max."""
         return -self.max
 

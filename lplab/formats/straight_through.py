@@ -40,5 +40,5 @@ def straight_through(
 
     rounding = as_rounding(rounding)
     number = seed_to_int(seed) if rounding.is_stochastic else 0
-    limits = (fmt.lowest, fmt.max) if clip else None
+    limits = (fmt.min, fmt.max) if clip else None
     return tensors.straight_through(fmt.prepared_roundings.of(rounding, x.dtype), x, number, axis, limits)

@@ -22,7 +22,7 @@ from lplab.hardware import accelerators, precisions, systolic, workloads
 from lplab.hardware.accelerators import Accelerator
 from lplab.hardware.layer_times import LayerTimes
 from lplab.hardware.precisions import Precision
-from lplab.hardware.workloads import Gemms, Workload
+from lplab.hardware.workloads import GEMMs, Workload
 from lplab.hardware.workloads.workload import PASSES, checked_batch
 
 SIXTEEN_BIT_PEAKS = ("fp16", "bf16")
@@ -171,7 +171,7 @@ def _rates(
     return names, values
 
 
-def _reached_share(utilization: float | str, chip: Accelerator, products: Gemms, rates: np.ndarray) -> Any:
+def _reached_share(utilization: float | str, chip: Accelerator, products: GEMMs, rates: np.ndarray) -> Any:
     """The share of their peak that products reach: one number, or that of the chip's arrays for each product."""
     if not isinstance(utilization, str):
         if isinstance(utilization, bool) or not isinstance(utilization, Real) or not 0 < utilization <= 1:

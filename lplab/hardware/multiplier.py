@@ -130,7 +130,7 @@ def _power_law(kind: str, column: int) -> Any:
 
 
 @dataclass(frozen=True)
-class MacCost:
+class MACCost:
     """A multiplication and the addition of its product to a sum, 45 nm.
 
     Attributes:
@@ -153,7 +153,7 @@ class MacCost:
         return self.multiply_um2 + self.add_um2
 
 
-def mac(format: Any, accumulator: Any = "fp32") -> MacCost:
+def mac(format: Any, accumulator: Any = "fp32") -> MACCost:
     """Cost of a multiply-add: factors in one format, the sum in another.
 
     Args:
@@ -169,7 +169,7 @@ def mac(format: Any, accumulator: Any = "fp32") -> MacCost:
     """
     kind, significand, bits = _format_widths(format)
     sum_kind, _, sum_bits = _format_widths(accumulator)
-    return MacCost(
+    return MACCost(
         energy_joules(significand, bits, kind),
         add_energy_joules(sum_bits, sum_kind),
         area_um2(significand, bits, kind),
@@ -178,7 +178,7 @@ def mac(format: Any, accumulator: Any = "fp32") -> MacCost:
 
 
 @dataclass(frozen=True)
-class MacEnergy:
+class MACEnergy:
     """Energy of one multiply-add, 45 nm, in joules, without the energy of moving its operands."""
 
     name: str
@@ -197,7 +197,7 @@ _LABELS = {"fp8_143": "FP8 1-4-3", "fp8_152": "FP8 1-5-2", "radix4_fp4": "FP4 ra
 
 
 @cache
-def macs() -> dict[str, MacEnergy]:
+def macs() -> dict[str, MACEnergy]:
     """Multiply-adds by the names of their operand and accumulator, such as "fp16+fp32".
 
     The energies are those of Horowitz's table; widths that the table lacks follow :func:`energy_joules`.
@@ -215,7 +215,7 @@ def macs() -> dict[str, MacEnergy]:
     for pair in pairs:
         operand, accumulator = pair.split("+")
         label = f"{_LABELS.get(operand, operand.upper())} + {accumulator.upper()}"
-        areas[pair] = MacEnergy(pair, label, products[operand], adds[accumulator])
+        areas[pair] = MACEnergy(pair, label, products[operand], adds[accumulator])
     return areas
 
 

@@ -44,7 +44,7 @@ class Traffic:
     def sent_bytes(self, devices: Floats, *, halved: bool = False) -> np.ndarray:
         """Bytes that a device sends in a step on average, as rings send them: float64, of the shape of ``devices``.
 
-        The same factors as in :func:`lplab.compression.compression_ratio.wire_bytes`. ``halved``: sums are only
+        The same factors as in :func:`lplab.compression.ratios.wire_bytes`. ``halved``: sums are only
         scattered, not gathered again, as with sharded updates.
         """
         p = checked_ranks(devices)

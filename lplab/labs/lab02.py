@@ -47,7 +47,7 @@ def splits() -> figures.DataTable:
         {
             "format": [f"⟨{fmt.integer_bits}, {fmt.fraction_bits}⟩" for fmt in formats],
             "step": [fmt.smallest_subnormal for fmt in formats],
-            "smallest number": [fmt.lowest for fmt in formats],
+            "smallest number": [fmt.min for fmt in formats],
             "largest number": [fmt.max for fmt in formats],
         },
         caption="Three ways to split 16 bits: a finer step costs range.",
@@ -178,7 +178,7 @@ def _too_many_bits(state: TrainingState) -> str:
     return (
         f"Outputs saturated. With 11 fraction bits {percent(median('outputs_saturated', eleven))} of the layer "
         f"outputs saturate, with 14 it is {percent(median('outputs_saturated', state))}. The range now ends at "
-        f"{fmt.lowest:.0f} and just below {-fmt.lowest:.0f}, and most outputs lie outside it. Another rounding does "
+        f"{fmt.min:.0f} and just below {-fmt.min:.0f}, and most outputs lie outside it. Another rounding does "
         f"not help: {error_text(median('test_error', nearest))} "
         f"of the answers are wrong with nearest, {error_text(median('test_error', state))} with stochastic.".replace(
             "-", "−"

@@ -151,7 +151,7 @@ def four_bit_rows() -> DataTable:
     """SAWB at 4 bits with three sets of levels: the squared error of real weights."""
     w = datasets.captured()["transformer/step1000/blocks.0.attention.qkv/weight"]
     rows = {"403": "−7 … 7", "403_16": "−8 … 7", "4bit": "16 levels without a zero"}
-    rests = [quantizers.Sawb(row=name).quantize(w) - w for name in rows]
+    rests = [quantizers.SAWB(row=name).quantize(w) - w for name in rows]
     return DataTable(
         {
             "levels": list(rows.values()),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lplab import figures, widgets
-from lplab.compression.compression_ratio import build_up
+from lplab.compression.ratios import build_up
 from lplab.exercises.lab10.next_memory import next_memory
 from lplab.figures.many_learners import bytes_word
 from lplab.labs.folded import Folded

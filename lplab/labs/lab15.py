@@ -272,7 +272,7 @@ def write(recipe: str, question: str = QUESTION, cache: Any = None) -> None:
     Args:
         recipe: as ``quantize_for_inference`` takes it, such as "w3a16_gptq:group=32"; "w16a16" rounds nothing.
         question: plain text, in English.
-        cache: a ``lplab.quantizers.Kivi`` that rounds keys and values, or None.
+        cache: a ``lplab.quantizers.KIVI`` that rounds keys and values, or None.
 
     Raises:
         ValueError: no such recipe.

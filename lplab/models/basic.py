@@ -128,7 +128,7 @@ class CharacterLSTM(nn.Module):
         return self.head(self.lstm(self.embedding(ids))[0])
 
 
-class RowLstm(nn.Module):
+class RowLSTM(nn.Module):
     """Two 3 × 3 convolutions, an LSTM over the rows of the image from top to bottom, two linear layers.
 
     The network has each kind of layer that gradient compression treats differently.
@@ -229,14 +229,14 @@ def row_lstm(
     size: int = 8,
     classes: int = 10,
     seed: int = 0,
-) -> RowLstm:
-    """A :class:`RowLstm`, initialised from ``seed``.
+) -> RowLSTM:
+    """A :class:`RowLSTM`, initialised from ``seed``.
 
     >>> import torch
     >>> row_lstm()(torch.zeros(2, 1, 8, 8)).shape
     torch.Size([2, 10])
     """
-    return build(RowLstm, seed, channels, state, hidden, size, classes)
+    return build(RowLSTM, seed, channels, state, hidden, size, classes)
 
 
 def speech_net(bands: int = 20, width: int = 32, state: int = 48, classes: int = 10, seed: int = 0) -> SpeechNet:

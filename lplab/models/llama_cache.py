@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from lplab.models.llama import KeyValueCache
-from lplab.quantizers import Kivi
+from lplab.quantizers import KIVI
 
 
 class RoundedCache(KeyValueCache):
@@ -17,13 +17,13 @@ class RoundedCache(KeyValueCache):
         exact_new: whether the positions of a call attend to one another unrounded, as in KIVI's first pass over a
             prompt. False rounds first, so that one call on a whole passage shows what rounding costs.
 
-    >>> cache = RoundedCache(Kivi(bits=2, group=4, window=0), exact_new=False)
+    >>> cache = RoundedCache(KIVI(bits=2, group=4, window=0), exact_new=False)
     >>> keys, values = cache.extend(0, torch.randn(1, 1, 9, 8), torch.randn(1, 1, 9, 8))
     >>> keys[0, 0, :4, 0].unique().numel() <= 4, cache.length
     (True, 9)
     """
 
-    def __init__(self, rule: Kivi, exact_new: bool = True) -> None:
+    def __init__(self, rule: KIVI, exact_new: bool = True) -> None:
         super().__init__()
         self.rule, self.exact_new = rule, exact_new
         self.done: dict[tuple[int, str], int] = {}  # positions that are rounded, of a block's keys and of its values

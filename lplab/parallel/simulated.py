@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lplab.compression.compression_ratio import total_wire_bytes
+from lplab.compression.ratios import total_wire_bytes
 from lplab.parallel.learners import Learners
 from lplab.parallel.run_settings import RunSettings
 from lplab.parallel.worker import final_report, step_report, weights_of

@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from lplab.compression.compression_ratio import total_wire_bytes
+from lplab.compression.ratios import total_wire_bytes
 from lplab.parallel.hook import HookState, ddp_hook
 from lplab.parallel.learner_gradients import learner_seed
 from lplab.parallel.run_settings import RunSettings

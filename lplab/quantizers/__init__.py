@@ -5,7 +5,7 @@ dataclasses; those with state (:class:`DelayedScaling`, :class:`GradScale`, :cla
 you hold. numpy is enough; torch is imported on the first tensor or when a trainable module is used.
 
 For language models: weights by GPTQ (:func:`gptq_round`) or AWQ (:func:`awq_scales`), outliers by SmoothQuant
-(:func:`smoothing_factors`) or LLM.int8 (:func:`llm_int8`), the KV cache by KIVI (:class:`Kivi`), bits per weight
+(:func:`smoothing_factors`) or LLM.int8 (:func:`llm_int8`), the KV cache by KIVI (:class:`KIVI`), bits per weight
 (:func:`bits_per_weight`). ``lplab.training.quantize_for_inference`` rounds whole models.
 
 >>> from lplab import quantizers as Q
@@ -24,30 +24,35 @@ from lplab.quantizers.four_bit_grids import GRADIENT_GRIDS, FourBitGrid, GridEff
 from lplab.quantizers.gptq import gptq_round, input_hessian
 from lplab.quantizers.gradscale import GradScale
 from lplab.quantizers.hadamard import NVFP4_SIGNS, Hadamard
-from lplab.quantizers.kv_cache import Kivi
+from lplab.quantizers.kv_cache import KIVI
 from lplab.quantizers.layer_inputs import LayerInput, llm_int8
 from lplab.quantizers.loss_scaling import ConstantLossScale, DynamicLossScale, all_finite
 from lplab.quantizers.lsq import lsq_backward, lsq_format, lsq_forward, lsq_step
-from lplab.quantizers.luq import Luq
-from lplab.quantizers.min_mse import MinMse
+from lplab.quantizers.luq import LUQ
+from lplab.quantizers.min_mse import MinMSE
 from lplab.quantizers.pact import pact_alpha, pact_backward, pact_forward, pact_penalty
 from lplab.quantizers.pre_scaled import PreScaled
 from lplab.quantizers.quantizer import Quantizer
 from lplab.quantizers.radix4 import Radix4, two_phase
 from lplab.quantizers.rotation import random_rotation, rotate_reader, rotate_writer, without_mean
-from lplab.quantizers.sawb import SAWB_ROWS, Sawb, SawbRow, sawb_clip, sawb_scale
+from lplab.quantizers.sawb import SAWB, SAWB_ROWS, SAWBRow, sawb_clip, sawb_scale
 from lplab.quantizers.scaling import Amax, Percentile, Scaling
 from lplab.quantizers.smoothing import smoothing_factors
 from lplab.quantizers.stored_weights import STORED_WEIGHTS, StoredWeights, bits_per_weight
 from lplab.quantizers.weight_grid import WeightGrid
 
 if TYPE_CHECKING:  # for editors and type checkers, which do not see __getattr__
-    from lplab.quantizers.modules import Lsq, Pact, parameter_groups
+    from lplab.quantizers.modules import LSQ, PACT, parameter_groups
 
-_WITH_TORCH = ("Lsq", "Pact", "parameter_groups")
+_WITH_TORCH = ("LSQ", "PACT", "parameter_groups")
 __all__ = [
     "GRADIENT_GRIDS",
+    "KIVI",
+    "LSQ",
+    "LUQ",
     "NVFP4_SIGNS",
+    "PACT",
+    "SAWB",
     "SAWB_ROWS",
     "STORED_WEIGHTS",
     "Amax",
@@ -59,18 +64,13 @@ __all__ = [
     "GradScale",
     "GridEffect",
     "Hadamard",
-    "Kivi",
     "LayerInput",
-    "Lsq",
-    "Luq",
-    "MinMse",
-    "Pact",
+    "MinMSE",
     "Percentile",
     "PreScaled",
     "Quantizer",
     "Radix4",
-    "Sawb",
-    "SawbRow",
+    "SAWBRow",
     "Scaling",
     "StoredWeights",
     "WeightGrid",

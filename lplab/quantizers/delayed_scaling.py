@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from lplab.checks import check_int
+from lplab.lookup import NamedSettings
 from lplab.quantizers import array_inputs
 from lplab.quantizers.quantizer import Quantizer
 from lplab.quantizers.reductions import finite_row_maxima
@@ -21,7 +22,7 @@ from lplab.quantizers.scaling import Amax
 REDUCTIONS = ("max", "latest")
 
 
-class AmaxHistory:
+class AmaxHistory(NamedSettings):
     """The largest magnitudes of the last tensors, as in Transformer Engine.
 
     Args:
@@ -62,7 +63,7 @@ class AmaxHistory:
         self.values = deque(state["values"], self.values.maxlen)
 
 
-class DelayedScaling:
+class DelayedScaling(NamedSettings):
     """Round a tensor with a scale from earlier tensors.
 
     Scale = amax · 2^margin / (largest value of the format), amax from the ``history``. An estimate of zero leaves the
@@ -92,6 +93,8 @@ class DelayedScaling:
         power_of_two: bool = False,
         scale: float | None = None,
     ) -> None:
+        if history is not None and not isinstance(history, AmaxHistory):
+            raise TypeError(f"history must be an AmaxHistory, such as AmaxHistory(length=16), got {history!r}")
         self.quantizer = Quantizer(format, Amax(power_of_two), rounding)
         self.history = AmaxHistory() if history is None else history
         self.margin = check_int("margin", margin, -32, 32)

@@ -23,7 +23,7 @@ import numpy as np
 from lplab.checks import check_positive
 from lplab.formats import get
 from lplab.quantizers.gradscale import RADIX4_MAX
-from lplab.quantizers.luq import Luq
+from lplab.quantizers.luq import LUQ
 from lplab.quantizers.radix4 import Radix4, two_phase
 
 _STEP = RADIX4_MAX / 7
@@ -78,10 +78,10 @@ GRADIENT_GRIDS: dict[str, FourBitGrid] = {
         ),
         FourBitGrid(
             "radix2", "FP4 radix 2", _powers(2, 1.0), 0.75,
-            lambda x, seed: Luq(nearest=True).quantize(x, amax=RADIX4_MAX),
+            lambda x, seed: LUQ(nearest=True).quantize(x, amax=RADIX4_MAX),
         ),
         FourBitGrid(
-            "luq", "LUQ (radix 2, coin)", _powers(2, 1.0), 1.0, lambda x, seed: Luq().quantize(x, seed, amax=RADIX4_MAX)
+            "luq", "LUQ (radix 2, coin)", _powers(2, 1.0), 1.0, lambda x, seed: LUQ().quantize(x, seed, amax=RADIX4_MAX)
         ),
         FourBitGrid(
             "radix4_even", "FP4 radix 4, even", _powers(4, 1 / 64), 1 / 102.4, lambda x, seed: Radix4().quantize(x)

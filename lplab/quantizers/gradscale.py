@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lplab.checks import check_positive
+from lplab.lookup import NamedSettings
 from lplab.quantizers import array_inputs
 from lplab.quantizers.radix4 import two_phase
 from lplab.quantizers.reductions import row_maxima
@@ -17,7 +18,7 @@ RADIX4_MAX = 2.0**6  # the largest value of radix-4 FP4
 MIN_SCALE, MAX_SCALE = 2.0**-20, 2.0**40  # our choice: tiny gradients would raise the scale without limit
 
 
-class GradScale:
+class GradScale(NamedSettings):
     """The gradient scale of one layer. Each step it doubles, stays or halves.
 
     With m = max|scale · dy|, measured before anything is clipped, every worker votes

@@ -17,6 +17,7 @@ from lplab.checks import check_int
 from lplab.formats import BlockFormat, Rounding, inputs
 from lplab.formats.counter_rng import seed_to_int
 from lplab.formats.rounding import as_rounding
+from lplab.lookup import NamedSettings
 from lplab.quantizers import hadamard_arrays
 
 NVFP4_SIGNS = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
@@ -24,7 +25,7 @@ NVFP4_SIGNS = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
 
 
 @dataclass(frozen=True)
-class Hadamard:
+class Hadamard(NamedSettings):
     """x → (x ∘ signs) · H / √size for each ``size`` neighbours; H[i, j] = (−1)^(number of ones in i & j), by Sylvester.
 
     Args:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lplab.checks import check_int
+from lplab.lookup import NamedSettings
 from lplab.quantizers import array_inputs
 
 AXES = ("channel", "token")
@@ -21,7 +22,7 @@ AXES = ("channel", "token")
 
 
 @dataclass(frozen=True)
-class Kivi:
+class KIVI(NamedSettings):
     """How a KV cache is rounded: unsigned integers with a scale and a smallest value for each group of numbers.
 
     :class:`lplab.models.RoundedCache` is a Llama's cache that is rounded so.
@@ -35,7 +36,7 @@ class Kivi:
     Raises:
         ValueError: a number out of range or an unknown axis; or, when called, a group that does not divide an axis.
 
-    >>> Kivi(bits=2, group=2).rounded([[0.0, 10.0], [0.3, 40.0]], "channel")
+    >>> KIVI(bits=2, group=2).rounded([[0.0, 10.0], [0.3, 40.0]], "channel")
     array([[ 0. , 10. ],
            [ 0.3, 40. ]])
     """
@@ -58,7 +59,7 @@ class Kivi:
     def bits_per_value(self) -> float:
         """Bits of a rounded number with its share of a scale and a smallest value of 16 bits each.
 
-        >>> Kivi(bits=2, group=32).bits_per_value
+        >>> KIVI(bits=2, group=32).bits_per_value
         3.0
         """
         return self.bits + 32 / self.group
@@ -69,7 +70,7 @@ class Kivi:
         With scales for each channel, positions are rounded in whole windows (whole groups where there is no window),
         as published. With scales for each token, all that have left the window are.
 
-        >>> Kivi(window=128).ready("channel", 300), Kivi(window=128).ready("token", 300)
+        >>> KIVI(window=128).ready("channel", 300), KIVI(window=128).ready("token", 300)
         (256, 172)
         """
         if axis == "token":

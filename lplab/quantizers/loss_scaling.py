@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from lplab.checks import check_int, check_positive
+from lplab.lookup import NamedSettings
 from lplab.quantizers import array_inputs
 
 
 @dataclass(frozen=True)
-class ConstantLossScale:
+class ConstantLossScale(NamedSettings):
     """A constant factor, as in Wang et al. 2018 (1000 for all models, according to later code).
 
     >>> scaler = ConstantLossScale(1000.0)
@@ -37,7 +38,7 @@ class ConstantLossScale:
         return bool(finite)
 
 
-class DynamicLossScale:
+class DynamicLossScale(NamedSettings):
     """A factor as large as the format allows, found by trial (APEX; torch.amp.GradScaler has the same rule).
 
     After a step with NaN or infinity: scale · backoff, and the step is skipped. After ``interval`` good steps in a

@@ -60,7 +60,7 @@ def lsq_forward(x: Any, step: float, bits: int = 4, *, signed: bool = True, kind
     """Round(clip(x/step))·step, ties to even.
 
     Args:
-        x: numpy array, torch tensor (no gradient is recorded; see :class:`~modules.Lsq`), number or list.
+        x: numpy array, torch tensor (no gradient is recorded; see :class:`~modules.LSQ`), number or list.
         step: the step size, a positive number.
         bits, signed: as :func:`lsq_format`.
         kind: a key of :data:`KINDS`: which levels.

@@ -11,6 +11,7 @@ import numpy as np
 from lplab.checks import check_int, check_positive
 from lplab.formats import FloatFormat, Rounding
 from lplab.formats.counter_rng import seed_to_int
+from lplab.lookup import NamedSettings
 from lplab.quantizers import array_inputs
 from lplab.quantizers.quantizer import as_scale, quantize_scaled
 from lplab.quantizers.reductions import finite_row_maxima
@@ -18,7 +19,7 @@ from lplab.quantizers.scaling import bounded
 
 
 @dataclass(frozen=True)
-class Luq:
+class LUQ(NamedSettings):
     """Logarithmic unbiased quantization: sign and exponent only, rounded stochastically, also below the smallest value.
 
     The magnitudes are α·2^0 … α·2^6 (seven of them with three exponent bits). Between two of them x is rounded
@@ -38,7 +39,7 @@ class Luq:
         ValueError: a field out of range.
 
     >>> x = np.array([64.0, 3.0, 0.3])
-    >>> Luq().quantize(x, seed=6), Luq(nearest=True).quantize(x)
+    >>> LUQ().quantize(x, seed=6), LUQ(nearest=True).quantize(x)
     (array([64.,  2.,  1.]), array([64.,  4.,  0.]))
     """
 
@@ -66,7 +67,7 @@ class Luq:
     def alpha(self, x: Any, amax: float | None = None) -> float:
         """The smallest magnitude: max|x| (or ``amax``) / 2^(2^exponent_bits − 2).
 
-        >>> Luq().alpha([-64.0, 3.0])
+        >>> LUQ().alpha([-64.0, 3.0])
         1.0
         """
         xp, array, _ = array_inputs.to_working_array(x)

@@ -16,7 +16,7 @@ from lplab.quantizers.scaling import Amax, Scaling, scales_from_clips, signed_ro
 
 
 @dataclass(frozen=True)
-class MinMse(Scaling):
+class MinMSE(Scaling):
     """The scale with the least mean squared error among candidates.
 
     The candidates are the clips amax·j/candidates for j = candidates … 1, or, with ``power_of_two``, the scales 2^k
@@ -30,7 +30,7 @@ class MinMse(Scaling):
 
     >>> from lplab.quantizers import Amax, Quantizer
     >>> x = np.array([1.0, -1.0, 1.0, 1.0, 6.5])
-    >>> Quantizer("int2", Amax()).scale(x), Quantizer("int2", MinMse(13)).scale(x)
+    >>> Quantizer("int2", Amax()).scale(x), Quantizer("int2", MinMSE(13)).scale(x)
     (6.5, 6.5)
     """
 

@@ -14,7 +14,7 @@ from lplab.quantizers.lsq import MIN_STEP, lsq_backward, lsq_format, lsq_forward
 from lplab.quantizers.pact import MIN_ALPHA, pact_backward, pact_forward, pact_penalty
 
 
-class Pact(torch.nn.Module):
+class PACT(torch.nn.Module):
     """A clipped, quantized ReLU with a trained clip α; one α per layer, as published.
 
     Use it instead of the ReLU. α needs regularization: give it a parameter group of its own
@@ -31,7 +31,7 @@ class Pact(torch.nn.Module):
     Raises:
         ValueError: bits or α out of range; or, when called, an α that training has made NaN or infinite.
 
-    >>> pact = Pact(bits=2, alpha=10.0)
+    >>> pact = PACT(bits=2, alpha=10.0)
     >>> x = torch.tensor([-1.0, 4.9, 12.0], requires_grad=True)
     >>> pact(x).sum().backward()
     >>> x.grad, pact.alpha.grad
@@ -60,21 +60,21 @@ class Pact(torch.nn.Module):
         return f"bits={self.bits}, alpha={float(self.alpha.detach()):g}"
 
 
-class Lsq(torch.nn.Module):
+class LSQ(torch.nn.Module):
     """Integers with a trained step.
 
     Args:
         bits, signed: as :func:`~lplab.quantizers.lsq_format`.
         kind: the levels, a key of ``lplab.quantizers.lsq.KINDS``: "no_zero" and "ternary" are ParetoQ's. To train the
             weights of a layer on them, use ``torch.nn.utils.parametrize.register_parametrization(layer, "weight",
-            Lsq(2, kind="no_zero"))``.
+            LSQ(2, kind="no_zero"))``.
         step: the initial step; None takes it from the first tensor (2·E|x|/√highest). A step that training has
             brought below 1e-8 counts as 1e-8.
 
     Raises:
         ValueError: bits or step out of range; or, when called, a step that training has made NaN or infinite.
 
-    >>> lsq = Lsq(bits=3, step=0.5)
+    >>> lsq = LSQ(bits=3, step=0.5)
     >>> lsq(torch.tensor([-9.0, 0.3, 0.8, 9.0])).tolist()
     [-2.0, 0.5, 1.0, 1.5]
     """
@@ -116,12 +116,12 @@ def parameter_groups(
     The paper decays α with the coefficient of the weights (None), a little less for more bits; LSQ's steps are not
     decayed.
 
-    >>> groups = parameter_groups(torch.nn.Sequential(torch.nn.Linear(2, 2), Pact()), 1e-4, 5e-5)
+    >>> groups = parameter_groups(torch.nn.Sequential(torch.nn.Linear(2, 2), PACT()), 1e-4, 5e-5)
     >>> [(len(group["params"]), group["weight_decay"]) for group in groups]
     [(2, 0.0001), (1, 5e-05)]
     """
-    alphas = [m.alpha for m in model.modules() if isinstance(m, Pact)]
-    steps = [m.step for m in model.modules() if isinstance(m, Lsq)]
+    alphas = [m.alpha for m in model.modules() if isinstance(m, PACT)]
+    steps = [m.step for m in model.modules() if isinstance(m, LSQ)]
     special = {id(p) for p in alphas + steps}
     others = [p for p in model.parameters() if id(p) not in special]
     decay = weight_decay if alpha_decay is None else alpha_decay

@@ -1,6 +1,6 @@
 """PACT: activations with a trained clip (Choi et al. 2018, arXiv 1805.06085).
 
-Pure functions: the forward pass, the two gradients and the regularization as published. :class:`~modules.Pact` is the
+Pure functions: the forward pass, the two gradients and the regularization as published. :class:`~modules.PACT` is the
 torch module around them.
 """
 
@@ -28,7 +28,7 @@ def pact_forward(x: Any, alpha: float, bits: int | None = 4) -> Any:
     Computed as code·step with step = α/(2^k − 1), both in the working dtype of x.
 
     Args:
-        x: numpy array, torch tensor (no gradient is recorded; see :class:`~modules.Pact`), number or list.
+        x: numpy array, torch tensor (no gradient is recorded; see :class:`~modules.PACT`), number or list.
         alpha: the clip α, a positive number. Below 0.001 it counts as 0.001.
         bits: k, 1 to 16; None clips and does not round.
 

@@ -14,12 +14,13 @@ from lplab.formats.counter_rng import seed_to_int
 from lplab.formats.inputs import is_torch
 from lplab.formats.paths import array_kernels, block_rounding
 from lplab.formats.rounding import as_rounding
+from lplab.lookup import NamedSettings
 from lplab.quantizers import array_inputs
 from lplab.quantizers.hadamard import Hadamard
 
 
 @dataclass(frozen=True, repr=False)
-class PreScaled:
+class PreScaled(NamedSettings):
     """Block by block along the last axis: element = round(factor · x / X), value = element · X / factor.
 
     X is the block's scale by the rule of the format, found from x as it is. Under the OCP rule |x| / X of MXFP4 is

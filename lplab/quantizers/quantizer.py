@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lplab.formats import BlockFormat, CodebookFormat, FloatFormat, Format, IntFormat, PositFormat, Rounding, get
 from lplab.formats.rounding import as_rounding
+from lplab.lookup import NamedSettings, refuse_wrong_attributes
 from lplab.quantizers import array_inputs
 from lplab.quantizers.scaling import MAX_SCALE, MIN_SCALE, Scaling
 
 
 @dataclass(frozen=True)
-class Quantizer:
+class Quantizer(NamedSettings):
     """Scale a tensor, round it to a format, scale it back ("fake quantization").
 
     Args:
         format: a format of :mod:`lplab.formats` or its name in the catalogue.
         scaling: how the scale is chosen: :class:`~lplab.quantizers.Amax`, :class:`~lplab.quantizers.Percentile`,
-            :class:`~lplab.quantizers.MinMse`, or None for no scale at all. With a scale the format always
+            :class:`~lplab.quantizers.MinMSE`, or None for no scale at all. With a scale the format always
             saturates: infinity becomes the largest value times the scale. Block formats have their own scales and
             need None.
         rounding: a name from ``lplab.formats.ROUNDINGS`` or a ``Rounding``.
@@ -43,6 +44,9 @@ class Quantizer:
     array([[  1.        ,  -0.2857143],
            [100.        ,  28.571428 ]], dtype=float32)
     """
+
+    if not TYPE_CHECKING:
+        __getattr__ = refuse_wrong_attributes("lplab.quantizers.Quantizer")
 
     format: Any
     scaling: Scaling | None = None
@@ -123,11 +127,11 @@ class Quantizer:
         if not self.clip_gradient or not array_inputs.requires_gradient(x):
             return self.format.quantize(x, self.rounding, seed, **block)
         values = self.format.quantize(x.detach(), self.rounding, seed, **block)
-        return array_inputs.straight_through(x, values, lambda: (x >= self.format.lowest) & (x <= self.format.max))
+        return array_inputs.straight_through(x, values, lambda: (x >= self.format.min) & (x <= self.format.max))
 
     def _inside(self, xp: Any, x: Any, scales: Any) -> Any:
         scale = array_inputs.broadcast_scale(scales, x, self.axis)
-        return (x >= scale * self.format.lowest) & (x <= scale * self.format.max)
+        return (x >= scale * self.format.min) & (x <= scale * self.format.max)
 
 
 def saturating(format: Any) -> Any:

@@ -24,6 +24,7 @@ import numpy as np
 
 from lplab.checks import check_positive
 from lplab.formats import FloatFormat
+from lplab.lookup import NamedSettings
 from lplab.quantizers import array_inputs
 
 PHASES = ("even", "odd")
@@ -33,7 +34,7 @@ _BIASES = {"even": 4, "odd": 4.5}
 
 
 @dataclass(frozen=True)
-class Radix4:
+class Radix4(NamedSettings):
     """One phase of radix-4 FP4.
 
     Args:

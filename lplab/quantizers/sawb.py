@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from lplab.formats import IntFormat
+from lplab.lookup import NamedSettings
 from lplab.quantizers import array_inputs
 from lplab.quantizers.reductions import finite_row_maxima, is_served, loops, moments
 from lplab.quantizers.scaling import MAX_SCALE, MIN_SCALE, bounded
@@ -23,7 +24,7 @@ GRADIENTS = ("everywhere", "inside")
 
 
 @dataclass(frozen=True)
-class SawbRow:
+class SAWBRow:
     """A set of coefficients and the grid that it was fitted for.
 
     Args:
@@ -54,23 +55,23 @@ class SawbRow:
 
 
 _FMS = "fms-model-optimizer"
-SAWB_ROWS: dict[str, SawbRow] = {
+SAWB_ROWS: dict[str, SAWBRow] = {
     row.name: row
     for row in (
-        SawbRow("1bit", 2, 0.0, -1.0, "code after arXiv 1807.06964: α = E|w|"),
-        SawbRow("ternary", 3, 2.587, 1.693, "code after arXiv 1807.06964"),
-        SawbRow("103", 3, 2.6, 1.71, _FMS),
-        SawbRow("2bit_2018", 4, 3.212, 2.178, "code after arXiv 1807.06964"),
-        SawbRow("2bit", 4, 3.12, 2.064, _FMS),
-        SawbRow("3bit", 8, 7.509, 6.892, _FMS),
-        SawbRow("4bit", 16, 12.68, 12.80, _FMS),
-        SawbRow("403", 15, 12.035, 12.03, _FMS),
-        SawbRow("403_16", 15, 12.035, 12.03, f"{_FMS}, '16 bins with zero'", extra_negative_level=True),
-        SawbRow("luq", 17, 12.1, 12.2, "third-party copy of LUQ's code, used with the integers −8 … 8"),
-        SawbRow("5bit", 32, 17.74, 18.64, _FMS),
-        SawbRow("703", 127, 28.24, 30.81, _FMS),
-        SawbRow("8bit", 256, 31.76, 35.04, _FMS),
-        SawbRow("803", 255, 31.76, 35.04, _FMS),
+        SAWBRow("1bit", 2, 0.0, -1.0, "code after arXiv 1807.06964: α = E|w|"),
+        SAWBRow("ternary", 3, 2.587, 1.693, "code after arXiv 1807.06964"),
+        SAWBRow("103", 3, 2.6, 1.71, _FMS),
+        SAWBRow("2bit_2018", 4, 3.212, 2.178, "code after arXiv 1807.06964"),
+        SAWBRow("2bit", 4, 3.12, 2.064, _FMS),
+        SAWBRow("3bit", 8, 7.509, 6.892, _FMS),
+        SAWBRow("4bit", 16, 12.68, 12.80, _FMS),
+        SAWBRow("403", 15, 12.035, 12.03, _FMS),
+        SAWBRow("403_16", 15, 12.035, 12.03, f"{_FMS}, '16 bins with zero'", extra_negative_level=True),
+        SAWBRow("luq", 17, 12.1, 12.2, "third-party copy of LUQ's code, used with the integers −8 … 8"),
+        SAWBRow("5bit", 32, 17.74, 18.64, _FMS),
+        SAWBRow("703", 127, 28.24, 30.81, _FMS),
+        SAWBRow("8bit", 256, 31.76, 35.04, _FMS),
+        SAWBRow("803", 255, 31.76, 35.04, _FMS),
     )
 }
 """The published coefficients by name."""
@@ -78,7 +79,7 @@ DEFAULT_ROWS = {1: "1bit", 2: "2bit", 3: "3bit", 4: "403", 5: "5bit", 7: "703", 
 """The row for a number of bits. 4 bits: the fifteen integers −7 … 7, which an INT4 multiplier can take."""
 
 
-def sawb_row(bits: int = 4, row: str | None = None) -> SawbRow:
+def sawb_row(bits: int = 4, row: str | None = None) -> SAWBRow:
     """The row for a number of bits, or the one with a name.
 
     Raises:
@@ -139,7 +140,7 @@ def clip_of_moments(square: float, mean: float, c1: float, c2: float) -> float:
     return clip if 0 < clip < math.inf else 0.0
 
 
-def sawb_at(x: int, out: int, count: int, row: SawbRow) -> float:
+def sawb_at(x: int, out: int, count: int, row: SAWBRow) -> float:
     """Round float32 from one address to another, to the integers −half … half of a row times a step, in one call.
 
     Args:
@@ -160,7 +161,7 @@ def sawb_at(x: int, out: int, count: int, row: SawbRow) -> float:
     return loops().sawb_loop(clip_of_moments, bounded)(x, out, count, row.c1, row.c2, (row.levels - 1) // 2)
 
 
-def clips_of_rows(xp: Any, rows: Any, row: SawbRow) -> Any:
+def clips_of_rows(xp: Any, rows: Any, row: SAWBRow) -> Any:
     """The clip α of each row of float32 or float64 [rows, n], in its dtype; see :func:`sawb_clip`.
 
     >>> clips_of_rows(np, np.float32([[1, -1, 2], [0, 0, 0]]), sawb_row(1))
@@ -177,7 +178,7 @@ def clips_of_rows(xp: Any, rows: Any, row: SawbRow) -> Any:
 
 
 @dataclass(frozen=True)
-class Sawb:
+class SAWB(NamedSettings):
     """Weights on the levels of SAWB: clip at ±α, spread the levels evenly.
 
     With an odd number of levels these are the integers −h … h in steps of α/h, rounded to nearest even; row "403_16"
@@ -195,7 +196,7 @@ class Sawb:
     Raises:
         ValueError: no such row, or an unknown ``gradient``.
 
-    >>> Sawb(bits=2).quantize([-1, -0.5, 0, 0.5, 1, 0.25, -0.25, 2]).round(2)
+    >>> SAWB(bits=2).quantize([-1, -0.5, 0, 0.5, 1, 0.25, -0.25, 2]).round(2)
     array([-1.42, -0.47,  0.47,  0.47,  1.42,  0.47, -0.47,  1.42])
     """
 
@@ -215,7 +216,7 @@ class Sawb:
         return f"SAWB {len(self.coefficients.grid)} levels"
 
     @cached_property
-    def coefficients(self) -> SawbRow:
+    def coefficients(self) -> SAWBRow:
         """The row of coefficients in use."""
         return sawb_row(self.bits, self.row)
 

@@ -19,7 +19,7 @@ COUNT = 20_000  # magnitudes per sample; a larger sample changes only fits above
 
 
 @dataclass(frozen=True)
-class SawbFit:
+class SAWBFit:
     """A regression.
 
     Args:
@@ -36,7 +36,7 @@ class SawbFit:
     worst_error: float
 
 
-def fit(levels: int, count: int = COUNT) -> SawbFit:
+def fit(levels: int, count: int = COUNT) -> SAWBFit:
     """Fit SAWB's coefficients for a number of levels.
 
     For each distribution: the clip with the least squared error, to a millionth of max|x|. Then least squares through
@@ -59,7 +59,7 @@ def fit(levels: int, count: int = COUNT) -> SawbFit:
     slope, offset = np.polyfit(rms / mean, alpha / mean, 1)
     errors = np.abs((slope * rms + offset * mean) / alpha - 1)
     in_sigmas = {name: float(a / r) for (name, a), r in zip(clips.items(), rms, strict=True)}
-    return SawbFit(levels, float(slope), float(-offset), in_sigmas, float(errors.max()))
+    return SAWBFit(levels, float(slope), float(-offset), in_sigmas, float(errors.max()))
 
 
 def table(levels: tuple[int, ...] = LEVELS) -> str:

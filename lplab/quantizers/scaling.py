@@ -18,13 +18,14 @@ import numpy as np
 
 from lplab.formats import Format
 from lplab.formats.paths.grid_rules import FLOAT_LAYOUTS
+from lplab.lookup import NamedSettings
 from lplab.quantizers import array_inputs
 from lplab.quantizers.reductions import finite_row_maxima
 
 MIN_SCALE, MAX_SCALE = 2.0**-100, 2.0**100  # the limits of IntFormat; far from float32's own
 
 
-class Scaling(ABC):
+class Scaling(NamedSettings, ABC):
     """A rule that chooses the scale of a tensor or of each of its channels.
 
     All rules treat special input alike: NaN and infinity are ignored in the statistics. Where the rule's clip is zero,
@@ -76,7 +77,7 @@ def symmetric_max(format: Format) -> float:
     >>> symmetric_max(get("int8")), symmetric_max(get("e4m3fn")), symmetric_max(get("e8m0")) == 2.0**127
     (127.0, 448.0, True)
     """
-    return min(format.max, -format.lowest) if format.lowest < 0 else format.max
+    return min(format.max, -format.min) if format.min < 0 else format.max
 
 
 def next_power_of_two(xp: Any, scales: Any) -> Any:
@@ -93,7 +94,7 @@ def next_power_of_two(xp: Any, scales: Any) -> Any:
 
 def signed_rows(xp: Any, rows: Any, format: Format) -> Any:
     """The rows, with negative numbers set to 0 if the format has none."""
-    return rows if format.lowest < 0 else xp.clip(rows, 0, None)
+    return rows if format.min < 0 else xp.clip(rows, 0, None)
 
 
 @dataclass(frozen=True)

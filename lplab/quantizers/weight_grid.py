@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from lplab.checks import check_int
+from lplab.lookup import NamedSettings
 from lplab.quantizers import array_inputs
 
 KINDS = {
@@ -29,7 +30,7 @@ SEARCH_LEAST = 0.2  # of the range, the narrowest that a search tries, as in GPT
 
 
 @dataclass(frozen=True)
-class WeightGrid:
+class WeightGrid(NamedSettings):
     """Integers of 2 to 8 bits with a scale, and perhaps a zero, for each group of weights along the last axis.
 
     All is computed in float64, so that the same weights give the same bits with and without updates in between.

@@ -10,8 +10,9 @@ from functools import cache
 
 import numpy as np
 
-from lplab.compression import Transfer, compression_ratio
+from lplab.compression import Transfer, compression_ratios
 from lplab.compression.adacomp import BIN_BY_KIND
+from lplab.compression.ratios import entropy_bound
 from lplab.compression.wire.adacomp_wire import HEADER, code_type
 from lplab.datasets import data_folder
 
@@ -86,8 +87,8 @@ class LayerHistory:
         width = code_type(self.bin).itemsize
         message = Transfer("all_gather", HEADER + (sent + empty) * width, sent * width)  # type: ignore[arg-type]  # means
         found, bound = (
-            compression_ratio.compression_ratios([message], self.size, learners),
-            compression_ratio.entropy_bound(sent / self.size),
+            compression_ratios([message], self.size, learners),
+            entropy_bound(sent / self.size),
         )
         return RecordedRatios(found.paper, found.payload, found.wire, 32 / bound if bound else np.inf)
 

@@ -197,6 +197,15 @@ class Explorer(ipywidgets.VBox):
         """The widgets of the explorer, from the top."""
         return [self._columns, self.error_line, self._control_group]
 
+    @classmethod
+    def _keyword_hint(cls, value: str) -> str:
+        """What an error adds to a wrong first argument: the keyword that takes it, if it is the value of a control."""
+        start = cls.state_class()
+        values: dict[str, Sequence[Any]] = {"preset": list(cls.preset_fields)} if cls.no_preset else {}
+        values |= {name: each.values(start) for name, each in start.controls().items() if isinstance(each, Choice)}
+        found = [f"{name}={value!r}" for name, allowed in values.items() if value in allowed]
+        return f"; did you mean {' or '.join(found)}?" if found else ""
+
     # -- internals ------------------------------------------------------------------------------------------------
 
     def _shown_figures(self, state: Any) -> dict[str, Any]:

@@ -96,6 +96,10 @@ class Choice:
         options = self.options(state) if callable(self.options) else self.options
         return list(options.items()) if isinstance(options, Mapping) else list(options)
 
+    def values(self, state: Any) -> list[Any]:
+        """The values that may be chosen in a state."""
+        return [option[1] if isinstance(option, tuple) else option for option in self.offered(state)]
+
     def widget(self, state: Any) -> Any:
         """The control's widget; its value is set later."""
         made = self._widget_class(options=self.offered(state), description=self.label)
@@ -107,7 +111,7 @@ class Choice:
         """The allowed value that equals the given one, or a ValueError that says what is allowed."""
         if not self.checked:
             return value
-        allowed = [option[1] if isinstance(option, tuple) else option for option in self.offered(state)]
+        allowed = self.values(state)
         if isinstance(value, Hashable):  # an array has no one truth to compare with
             for each in allowed:
                 if each == value and isinstance(each, bool) == isinstance(value, bool):

@@ -91,7 +91,7 @@ def describe_rounding(typed: float, stored: float, fmt: Any) -> str:
     start = f"{format_value(typed)} is stored as {format_value(stored)}"
     if not math.isfinite(stored):
         return f"{start}: " + ("overflow" if math.isfinite(typed) else "the format has nothing closer")
-    if typed > fmt.max or typed < fmt.lowest:
+    if typed > fmt.max or typed < fmt.min:
         return f"{start}, the {'largest' if stored > 0 else 'lowest'} value: saturated"
     if stored == 0:
         return f"{start}: too small, flushed to zero"

@@ -5,7 +5,7 @@ import pytest
 
 from lplab.compression import AdaComp, Context, Dense, LayerInfo, exchange
 from lplab.compression.adacomp import adacomp_select, adacomp_select_arrays, adacomp_select_compiled
-from lplab.compression.compression_ratio import adacomp_paper_ratio
+from lplab.compression.ratios import adacomp_paper_ratio
 from lplab.compression.wire.adacomp_wire import SentCounts, code_type, decode, encode
 
 F = np.float32

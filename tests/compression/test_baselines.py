@@ -6,8 +6,8 @@ import pytest
 from lplab import compression as C
 from lplab.compression import lossless
 from lplab.compression.arrays import float_bytes, round_to_wire
-from lplab.compression.compression_ratio import build_up, compression_ratios, entropy_bound, wire_bytes
 from lplab.compression.lowrank import orthonormal
+from lplab.compression.ratios import build_up, compression_ratios, entropy_bound, wire_bytes
 from lplab.compression.sparse import top_k_indices
 from lplab.compression.wire import adacomp_wire
 from lplab.compression.wire.bits import pack_fields, pack_signs, pack_trits, unpack_fields, unpack_signs, unpack_trits

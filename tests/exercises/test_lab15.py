@@ -47,7 +47,7 @@ def test_smoothing_takes_the_librarys_factors_and_keeps_the_product():
 
 
 def test_what_fills_no_group_is_what_the_librarys_cache_keeps():
-    kivi = quantizers.Kivi(bits=2, group=32, window=0)
+    kivi = quantizers.KIVI(bits=2, group=32, window=0)
     for tokens in (1, 31, 32, 100):
         _, keys, values = round_cache.recorded()[0]
         rounded, _ = solution(3)(keys[:tokens], values[:tokens], 32)

@@ -68,7 +68,7 @@ def test_irregular_sets(name):
     values = sorted(codes)
     x = thinned(fmt, 500)
     x = x[np.isfinite(x)]
-    if fmt.lowest > 0:
+    if fmt.min > 0:
         x = x[~(np.signbit(x) & (x != 0))]
 
     def expected(v: float, mode: str) -> float:

@@ -148,7 +148,7 @@ def test_large_ints_are_rounded_once(name):
     fmt = F.get(name)
     ruler = exact.posit_ruler(fmt) if name.startswith("posit") else exact.float_ruler(fmt)
     for mode in ROUNDINGS:
-        for number in LARGE_INTS if fmt.lowest == 0 else [*LARGE_INTS, *(-n for n in LARGE_INTS)]:
+        for number in LARGE_INTS if fmt.min == 0 else [*LARGE_INTS, *(-n for n in LARGE_INTS)]:
             size = float(exact.round_magnitude(Fraction(abs(number)), ruler, mode, number < 0))
             got = fmt.quantize(number, mode)
             assert type(got) is float and got == (-size if number < 0 else size)

@@ -80,10 +80,10 @@ def test_decode_every_code(name):
 @pytest.mark.parametrize("name", THEIRS | WITHOUT_NAN)
 def test_the_numbers_people_ask_for(name):
     fmt, info = F.get(name), ml_dtypes.finfo(getattr(ml_dtypes, (THEIRS | WITHOUT_NAN)[name]))
-    assert fmt.max == float(info.max) and fmt.lowest == float(info.min)
+    assert fmt.max == float(info.max) and fmt.min == float(info.min)
     assert fmt.smallest_normal == float(info.smallest_normal)
     assert fmt.smallest_subnormal == float(info.smallest_subnormal)
-    assert fmt.epsilon == float(info.eps) and fmt.bits == info.bits
+    assert fmt.eps == float(info.eps) and fmt.bits == info.bits
 
 
 def test_e8m0():

@@ -90,7 +90,7 @@ def test_monotone(fmt, x, mode):
 @given(FORMATS, NUMBERS)
 def test_odd(fmt, x):
     """−x gives −q(x) where the format has every number's negative; directed modes swap."""
-    assume(fmt.lowest == -fmt.max and not isinstance(fmt, F.CodebookFormat))
+    assume(fmt.min == -fmt.max and not isinstance(fmt, F.CodebookFormat))
     for mode, mirrored in [
         ("nearest_even",) * 2,
         ("nearest_away",) * 2,
@@ -103,7 +103,7 @@ def test_odd(fmt, x):
 
 @given(FORMATS, NUMBERS)
 def test_the_modes_bracket_the_number(fmt, x):
-    inside = x[(x >= fmt.lowest) & (x <= fmt.max)]
+    inside = x[(x >= fmt.min) & (x <= fmt.max)]
     flushes = isinstance(fmt, F.FloatFormat) and not fmt.subnormals
     posit = isinstance(fmt, F.PositFormat)  # never rounds to zero, so down may be above
     assume(inside.size and not (flushes or posit or is_scaled(fmt)))
@@ -160,19 +160,19 @@ def test_public_path_equals_reference(fmt, x, mode, seed):
 
 @given(FORMATS)
 def test_the_numbers_describe_the_values(fmt):
-    """max, lowest, smallest value, epsilon and waste, derived again from the list of values."""
+    """max, min, smallest value, eps and waste, derived again from the list of values."""
     assume(fmt.bits <= 16)
     values = fmt.values
-    assert (fmt.max, fmt.lowest) == (values[-1], values[0])
+    assert (fmt.max, fmt.min) == (values[-1], values[0])
     assert fmt.smallest_subnormal == values[values > 0][0] <= fmt.smallest_normal <= fmt.max
     assert fmt.wasted_codes == 2**fmt.bits - len(values)
     assert fmt.dynamic_range_octaves == pytest.approx(math.log2(fmt.max) - math.log2(fmt.smallest_subnormal))
     assert fmt.dynamic_range_db == pytest.approx(20 * math.log10(2) * fmt.dynamic_range_octaves)
     above = values[values > 1]
     if 1 in values and above.size:
-        assert fmt.epsilon == above[0] - 1
+        assert fmt.eps == above[0] - 1
     else:
-        assert math.isnan(fmt.epsilon)
+        assert math.isnan(fmt.eps)
     assert sum(width for _, width in fmt.bit_fields()) == fmt.bits
     assert fmt.describe()["max"] == fmt.max and str(fmt)
     names = {

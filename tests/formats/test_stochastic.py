@@ -29,7 +29,7 @@ def numbers(count: int, dtype: str = "float32") -> np.ndarray:
 def test_mean_is_the_number(name, fraction):
     """Variant C, one number many times: the mean lies within five standard errors of the number itself."""
     fmt, count = F.get(name), 2**18
-    values = fmt.values[fmt.values >= 0] if fmt.bits <= 16 else np.array([1, 1 + fmt.epsilon])
+    values = fmt.values[fmt.values >= 0] if fmt.bits <= 16 else np.array([1, 1 + fmt.eps])
     low, high = (values[i] for i in (np.searchsorted(values, 0.9), np.searchsorted(values, 0.9) + 1))
     p = round(fraction * 2**16) / 2**16  # what 16 random bits can express
     got = fmt.quantize(np.full(count, low + (high - low) * p), "stochastic", seed=1)

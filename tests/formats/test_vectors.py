@@ -167,7 +167,7 @@ def test_sections_2_3_6_values(name, rounding, pairs):
 
 def test_section_1_1_gupta_range():
     f = F.FixedFormat(4, 12)
-    assert (f.smallest_subnormal, f.lowest, f.max) == (0.000244140625, -8.0, 7.999755859375)
+    assert (f.smallest_subnormal, f.min, f.max) == (0.000244140625, -8.0, 7.999755859375)
 
 
 def test_section_1_2_gupta_nearest():

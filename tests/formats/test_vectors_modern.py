@@ -186,7 +186,7 @@ def test_section_6_3_mean_errors(data, printed):
 def test_section_0_4_mxint8():
     """Elements with six fraction bits, symmetric: 1 + 63/64 at most, in steps of 1/64."""
     element = F.get("mxint8").element
-    assert (element.max, element.lowest, element.smallest_subnormal) == (1 + 63 / 64, -1 - 63 / 64, 1 / 64)
+    assert (element.max, element.min, element.smallest_subnormal) == (1 + 63 / 64, -1 - 63 / 64, 1 / 64)
 
 
 def test_section_6_9_the_nearest_value_is_not_the_nearest_logarithm():

@@ -142,7 +142,7 @@ class Translator(nn.Module):
         return functional.linear(y, self.table.weight)
 
 
-class Lstm(nn.Module):
+class LSTM(nn.Module):
     """The medium language model of 2014, each layer with one bias for both products and one more, as PyTorch has it."""
 
     def __init__(self, words=10000, width=650, layers=2):
@@ -162,7 +162,7 @@ NETWORKS = {  # what makes it, the shape of a batch of two, and its type
     "vgg16": (vgg16, PICTURE, None),
     "bert_base": (lambda: Reader(12, 768, 12, 30522, 512, 2), (2, 128), WORDS),
     "transformer_base": (Translator, (2, 128), WORDS),
-    "lstm_lm": (Lstm, (2, 35), WORDS),
+    "lstm_lm": (LSTM, (2, 35), WORDS),
     "gpt": (lambda: Reader(12, 768, 12, 50257, 1024), (2, 1024), WORDS),
     "gpt3": (lambda: Reader(96, 12288, 96, 50257, 2048), (2, 2048), WORDS),
 }

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from lplab.compression.compression_ratio import wire_bytes
+from lplab.compression.ratios import wire_bytes
 from lplab.hardware import Link, network
 from lplab.hardware.network import links, nccl_tuner
 from lplab.hardware.network.all_reduce_algorithms import ALL_REDUCE, log2_ceil, log2_floor

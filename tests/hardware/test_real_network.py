@@ -14,7 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from lplab.compression.compression_ratio import total_wire_bytes  # noqa: E402
+from lplab.compression.ratios import total_wire_bytes  # noqa: E402
 from lplab.hardware import Cluster, Link, network, precisions, simulate, workloads  # noqa: E402
 from lplab.hardware.accelerators import Accelerator  # noqa: E402
 from lplab.parallel import Learners, shards  # noqa: E402

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lplab import compression
-from lplab.compression.compression_ratio import wire_bytes
 from lplab.compression.fragments import MeetingSchedule, block_of, fragment_numbers
+from lplab.compression.ratios import wire_bytes
 from lplab.hardware import METHODS, Cluster, Link, compare_methods, simulate, simulate_local_steps, workloads
 from lplab.hardware.local_steps import OUTER_NUMBERS
 from lplab.hardware.traffic import tensors_of

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lplab import compression
-from lplab.compression.compression_ratio import wire_bytes
+from lplab.compression.ratios import wire_bytes
 from lplab.hardware import Cluster, Link, compute, overlap, precisions, scaling, simulate, sweep, workloads
 from lplab.hardware.memory import memory_bytes
 from lplab.hardware.traffic import tensors_of, traffic

@@ -57,7 +57,7 @@ CODES = (
     "ONE_BYTE_BIN = 40",
 )
 UNION = (
-    "compression/compression_ratio.py",
+    "compression/ratios.py",
     "return 1 - (1 - density) ** learners",
     "return density * learners",
 )

@@ -17,8 +17,8 @@ from torch import nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from lplab.compression import DGC, AdaComp, Dense, NotFiniteError, PowerSGD, ScaleCom, compressor_catalogue  # noqa: E402
-from lplab.compression.compression_ratio import total_wire_bytes  # noqa: E402
 from lplab.compression.compressor import AllReduce  # noqa: E402
+from lplab.compression.ratios import total_wire_bytes  # noqa: E402
 from lplab.parallel import HookState, Learners, ddp_hook, merge_ranks, process_group  # noqa: E402
 from lplab.parallel.bucket_queue import BucketQueue  # noqa: E402
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lplab.quantizers import Sawb, pact_forward
+from lplab.quantizers import SAWB, pact_forward
 from lplab.quantizers.clipping import Magnitudes, upper_levels
 from lplab.quantizers.sawb import on_levels
 
@@ -73,7 +73,7 @@ def test_special_tensors():
 def test_sawb_is_near_the_best_clip_for_few_levels():
     found = Magnitudes(X)
     for bits, levels, off in ((2, 4, 0.03), (4, 15, 0.11)):  # as far as the line of the regression is off
-        assert Sawb(bits).clip(X) == pytest.approx(found.best_clip(levels), rel=off)
+        assert SAWB(bits).clip(X) == pytest.approx(found.best_clip(levels), rel=off)
 
 
 @pytest.mark.parametrize(("call", "message"), [

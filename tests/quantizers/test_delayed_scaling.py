@@ -126,3 +126,8 @@ def test_torch_is_numpy_and_gradients_pass():
 def test_errors_say_what_is_allowed(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_number_for_the_history_is_answered_with_the_class():
+    with pytest.raises(TypeError, match=r"^history must be an AmaxHistory, such as AmaxHistory\(length=16\), got 16$"):
+        DelayedScaling("int8", history=16)

@@ -21,7 +21,7 @@ G = np.random.default_rng(1).normal(size=X.shape).astype(np.float32)
 FORMATS = ["int4", "int8", "e4m3fn", "e5m2", "radix4_fp4_odd", "posit8_1"]
 
 
-RULES = [Q.Amax(), Q.Percentile(99), Q.MinMse(5), Q.Amax(True)]
+RULES = [Q.Amax(), Q.Percentile(99), Q.MinMSE(5), Q.Amax(True)]
 WAYS = [(None, "nearest_even"), (1, "stochastic"), (None, "stochastic"), (1, "nearest_even")]  # axis, rounding
 # Every format with every rule; the axis and the rounding in turn.
 IN_TURN = {repr(Q.Quantizer(FORMATS[i], RULES[j], *WAYS[(i + j) % 4][::-1])) for i in range(6) for j in range(4)}
@@ -35,7 +35,7 @@ def calls():
         table[repr(quantizer)] = lambda x, g, q=quantizer: q.quantize_with_scale(x, seed=4)
     for row in Q.SAWB_ROWS:
         for axis in (None, 0):
-            sawb = Q.Sawb(row=row, axis=axis)
+            sawb = Q.SAWB(row=row, axis=axis)
             table[f"sawb {row} {axis}"] = lambda x, g, s=sawb: s.quantize_with_scale(x)
     for bits in (1, 2, 4, 8):
         table[f"pact {bits}"] = lambda x, g, b=bits: (Q.pact_forward(x, 1.3, b), *Q.pact_backward(x, 1.3, g))
@@ -49,7 +49,7 @@ def calls():
             for scale in (1.0, 64.0, 3.0):
                 table[f"two phases {ties} {underflow} {scale}"] = lambda x, g, r=(ties, underflow), s=scale: (
                     Q.two_phase(x, s, ties=r[0], underflow=r[1]))  # fmt: skip
-    for luq in (Q.Luq(), Q.Luq(3), Q.Luq(nearest=True), Q.Luq(exponent_bits=2)):
+    for luq in (Q.LUQ(), Q.LUQ(3), Q.LUQ(nearest=True), Q.LUQ(exponent_bits=2)):
         table[repr(luq)] = lambda x, g, q=luq: (q.quantize(x, seed=6), q.alpha(x))
     table["delayed"] = lambda x, g, make=Q.DelayedScaling: (lambda d: (d.quantize(x), d.quantize(g)))(make("e4m3fn"))
     table["gradscale"] = lambda x, g: (lambda s: (*s.two_phase(x), s.update()))(Q.GradScale())
@@ -91,7 +91,7 @@ def digest():
     """A fingerprint of all results but those of searches, which take long and are made of the others."""
     prints = hashlib.sha256()
     for name, call in CALLS.items():
-        if "MinMse" not in name:
+        if "MinMSE" not in name:
             for part in results(call):
                 prints.update(part.tobytes())
     return prints.hexdigest()
@@ -119,7 +119,7 @@ class Rows(torch.utils.data.Dataset):
         return len(X)
 
     def __getitem__(self, i):
-        return torch.stack([*Q.two_phase(torch.from_numpy(X[i]), 8.0), Q.Sawb(4).quantize(torch.from_numpy(X[i]))])
+        return torch.stack([*Q.two_phase(torch.from_numpy(X[i]), 8.0), Q.SAWB(4).quantize(torch.from_numpy(X[i]))])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork")
@@ -131,7 +131,7 @@ def test_in_a_forked_worker():
 
 
 @pytest.mark.parametrize("name", one_in_three([
-    "two phases away published 64.0", "Luq(samples=1, exponent_bits=3, random_bits=16, nearest=False)",
+    "two phases away published 64.0", "LUQ(samples=1, exponent_bits=3, random_bits=16, nearest=False)",
     "sawb 2bit None", "pact 4", "delayed", "gradscale", repr(Q.Quantizer("int8", Q.Amax(), axis=1)),
 ]))  # fmt: skip
 def test_inside_torch_compile(name):
@@ -146,7 +146,7 @@ def test_inside_torch_compile(name):
 
 
 def test_a_module_inside_torch_compile():
-    model = torch.nn.Sequential(torch.nn.Linear(8, 8), Q.Pact(2, alpha=1.0), torch.nn.Linear(8, 1), Q.Lsq(4, step=0.1))
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), Q.PACT(2, alpha=1.0), torch.nn.Linear(8, 1), Q.LSQ(4, step=0.1))
     x = torch.randn(16, 8, generator=torch.Generator().manual_seed(0))
     model(x).sum().backward()
     want = [p.grad.clone() for p in model.parameters()]

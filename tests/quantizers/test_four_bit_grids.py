@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lplab.quantizers import GRADIENT_GRIDS, GridEffect, Luq, Radix4, grid_effect, two_phase
+from lplab.quantizers import GRADIENT_GRIDS, LUQ, GridEffect, Radix4, grid_effect, two_phase
 from lplab.quantizers.gradscale import GradScale, scales_of
 
 
@@ -30,7 +30,7 @@ def test_luq_may_round_up_below_the_threshold_and_keeps_the_mean():
     x = np.full(4000, 0.25)
     q = GRADIENT_GRIDS["luq"].quantize(x, seed=7)
     assert set(q.tolist()) == {0.0, 1.0} and abs(q.mean() - 0.25) < 4 * np.sqrt(0.25 * 0.75 / 4000)
-    np.testing.assert_array_equal(q, Luq().quantize(x, 7, amax=64.0))
+    np.testing.assert_array_equal(q, LUQ().quantize(x, 7, amax=64.0))
 
 
 def test_the_phases_are_those_of_the_library():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from lplab.quantizers import STORED_WEIGHTS, Kivi, bits_per_weight
+from lplab.quantizers import KIVI, STORED_WEIGHTS, bits_per_weight
 from lplab.quantizers.kv_cache import AXES
 
 X = np.random.default_rng(0).standard_normal((2, 3, 64, 32)).astype(np.float32)
@@ -13,7 +13,7 @@ X = np.random.default_rng(0).standard_normal((2, 3, 64, 32)).astype(np.float32)
 @pytest.mark.parametrize("axis", AXES)
 @pytest.mark.parametrize("bits", [1, 2, 4])
 def test_groups_lie_along_the_other_axis(axis, bits):
-    found = Kivi(bits, 16).rounded(X, axis)
+    found = KIVI(bits, 16).rounded(X, axis)
     for at in ((0, 0, 16, 5), (1, 2, 63, 31), (0, 1, 0, 0)):
         batch, head, token, channel = at
         begin = 16 * ((token if axis == "channel" else channel) // 16)
@@ -22,24 +22,24 @@ def test_groups_lie_along_the_other_axis(axis, bits):
         step = (group.max() - group.min()) / (2**bits - 1)
         want = np.rint((X[at] - group.min()) / step) * step + group.min()
         assert found[at] == pytest.approx(want, rel=1e-5, abs=1e-6)
-    assert torch.equal(Kivi(bits, 16).rounded(torch.from_numpy(X), axis), torch.from_numpy(found))
+    assert torch.equal(KIVI(bits, 16).rounded(torch.from_numpy(X), axis), torch.from_numpy(found))
 
 
 def test_a_channel_that_is_always_large_ruins_a_token_and_not_its_own_channel():
     keys = X.copy()
     keys[..., 7] += 50
-    errors = {axis: np.square(Kivi(2, 32).rounded(keys, axis) - keys).mean() for axis in AXES}
+    errors = {axis: np.square(KIVI(2, 32).rounded(keys, axis) - keys).mean() for axis in AXES}
     assert errors["channel"] < errors["token"] / 20
 
 
 @pytest.mark.parametrize(
     ("rule", "axis", "counts"),
     [
-        (Kivi(window=128), "channel", {127: 0, 128: 128, 300: 256}),
-        (Kivi(window=128), "token", {127: 0, 128: 0, 130: 2}),
-        (Kivi(window=0), "channel", {31: 0, 64: 64, 70: 64}),
-        (Kivi(window=0), "token", {3: 3}),
-        (Kivi(window=40), "channel", {63: 0, 64: 64}),
+        (KIVI(window=128), "channel", {127: 0, 128: 128, 300: 256}),
+        (KIVI(window=128), "token", {127: 0, 128: 0, 130: 2}),
+        (KIVI(window=0), "channel", {31: 0, 64: 64, 70: 64}),
+        (KIVI(window=0), "token", {3: 3}),
+        (KIVI(window=40), "channel", {63: 0, 64: 64}),
     ],
 )
 def test_positions_are_rounded_when_they_have_left_the_window(rule, axis, counts):
@@ -49,10 +49,10 @@ def test_positions_are_rounded_when_they_have_left_the_window(rule, axis, counts
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Kivi(keys="head"), "keys must be 'channel' or 'token', got 'head'"),
-        (lambda: Kivi(bits=9), "bits must be an integer from 1 to 8"),
-        (lambda: Kivi(group=10).rounded(X, "token"), "group=10 does not divide the 32 channels"),
-        (lambda: Kivi(group=48).rounded(X, "channel"), "group=48 does not divide the 64 positions"),
+        (lambda: KIVI(keys="head"), "keys must be 'channel' or 'token', got 'head'"),
+        (lambda: KIVI(bits=9), "bits must be an integer from 1 to 8"),
+        (lambda: KIVI(group=10).rounded(X, "token"), "group=10 does not divide the 32 channels"),
+        (lambda: KIVI(group=48).rounded(X, "channel"), "group=48 does not divide the 64 positions"),
         (lambda: bits_per_weight(4, 0), "group must be finite and at least 1"),
     ],
 )

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from lplab.quantizers import SAWB_ROWS, Lsq, WeightGrid, lsq_backward, lsq_format, lsq_forward, lsq_step
+from lplab.quantizers import LSQ, SAWB_ROWS, WeightGrid, lsq_backward, lsq_format, lsq_forward, lsq_step
 
 torch = pytest.importorskip("torch")
 
@@ -46,7 +46,7 @@ def test_the_gradient_of_the_step_by_hand():
 @pytest.mark.parametrize(("bits", "signed"), [(2, True), (4, True), (4, False)])
 def test_the_module_is_numpy_bit_for_bit(bits, signed):
     g = np.random.default_rng(2).normal(size=X.shape).astype(np.float32)
-    lsq = Lsq(bits, signed=signed, step=0.37)
+    lsq = LSQ(bits, signed=signed, step=0.37)
     tensor = torch.from_numpy(X).requires_grad_()
     y = lsq(tensor)
     y.backward(torch.from_numpy(g))
@@ -59,13 +59,13 @@ def test_the_module_is_numpy_bit_for_bit(bits, signed):
 
 
 def test_the_first_tensor_sets_the_step():
-    lsq = Lsq(4)
+    lsq = LSQ(4)
     lsq(torch.from_numpy(X))
     want = 2 * np.abs(X.astype(np.float64)).mean() / math.sqrt(7)
     assert lsq.step.item() == pytest.approx(want, rel=1e-6) and lsq_step(X, 4) == pytest.approx(want, rel=1e-6)
     lsq(torch.from_numpy(100 * X))
     assert lsq.step.item() == pytest.approx(want, rel=1e-6)
-    other = Lsq(4)
+    other = LSQ(4)
     other.load_state_dict(lsq.state_dict())
     assert torch.equal(other(torch.from_numpy(X)), lsq(torch.from_numpy(X)))
 
@@ -76,7 +76,7 @@ def test_training_finds_a_step():
     grid = np.linspace(0.1, 5, 200)
     least = min(((lsq_forward(X, s, 3) - X) ** 2).mean() for s in grid)
     for start in (0.1, 8.0):
-        lsq = Lsq(3, step=start)
+        lsq = LSQ(3, step=start)
         optimizer = torch.optim.Adam(lsq.parameters(), lr=0.05)
         for _ in range(300):
             optimizer.zero_grad()
@@ -94,7 +94,7 @@ def test_special_input():
     assert lsq_backward(np.zeros(0), 1.0, np.zeros(0))[1] == 0
     for nothing in (np.zeros(3), np.zeros(0), np.array([np.nan])):
         assert lsq_step(nothing) == 1.0
-    lsq = Lsq(3, step=1.0)
+    lsq = LSQ(3, step=1.0)
     with torch.no_grad():
         lsq.step.fill_(-1.0)
     assert lsq(torch.ones(1)).item() == pytest.approx(3e-8)
@@ -103,8 +103,8 @@ def test_special_input():
 @pytest.mark.parametrize(("call", "message"), [
     (lambda: lsq_forward([1.0], 0.0), "step must be a positive finite number, got 0.0"),
     (lambda: lsq_forward([1.0], 1.0, 1), "bits must be an integer from 2 to 16, got 1"),
-    (lambda: Lsq(0, signed=False), "bits must be an integer from 1 to 16, got 0"),
-    (lambda: Lsq(step=-1), "step must be a positive finite number, got -1"),
+    (lambda: LSQ(0, signed=False), "bits must be an integer from 1 to 16, got 0"),
+    (lambda: LSQ(step=-1), "step must be a positive finite number, got -1"),
 ])  # fmt: skip
 def test_errors_say_what_is_allowed(call, message):
     with pytest.raises(ValueError, match=message):
@@ -145,7 +145,7 @@ def test_gradients_of_paretoqs_levels_are_those_of_autograd(kind, bits, row, ste
 def test_weights_of_a_layer_are_trained_on_levels_without_zero():
     torch.manual_seed(0)
     layer = torch.nn.Linear(16, 1, bias=False)
-    torch.nn.utils.parametrize.register_parametrization(layer, "weight", Lsq(2, kind="no_zero"))
+    torch.nn.utils.parametrize.register_parametrization(layer, "weight", LSQ(2, kind="no_zero"))
     x = torch.randn(256, 16)
     y = x @ torch.sign(torch.randn(16, 1)) * 0.3
     optimizer = torch.optim.Adam(layer.parameters(), 0.01)
@@ -169,4 +169,4 @@ def test_weights_of_a_layer_are_trained_on_levels_without_zero():
 )
 def test_levels_that_do_not_exist_are_refused(arguments, words):
     with pytest.raises(ValueError, match=words):
-        Lsq(**arguments)
+        LSQ(**arguments)

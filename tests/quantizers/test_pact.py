@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from lplab.quantizers import Pact, pact_alpha, pact_backward, pact_forward, pact_penalty, parameter_groups
+from lplab.quantizers import PACT, pact_alpha, pact_backward, pact_forward, pact_penalty, parameter_groups
 
 torch = pytest.importorskip("torch")
 
@@ -105,7 +105,7 @@ def test_blocks_make_no_difference():
 def test_the_module_is_numpy_bit_for_bit(bits, shape):
     x = SAMPLE[: int(np.prod(shape))].reshape(shape)
     g = np.random.default_rng(2).normal(size=shape).astype(np.float32)
-    pact = Pact(bits, alpha=3.3)
+    pact = PACT(bits, alpha=3.3)
     tensor = torch.from_numpy(x).requires_grad_()
     y = pact(tensor)
     y.backward(torch.from_numpy(g))
@@ -120,7 +120,7 @@ def test_the_module_is_numpy_bit_for_bit(bits, shape):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
 def test_the_module_takes_other_dtypes(dtype):
     x = torch.from_numpy(SAMPLE).to(getattr(torch, dtype)).requires_grad_()
-    pact = Pact(3, alpha=4.0)
+    pact = PACT(3, alpha=4.0)
     y = pact(x.reshape(40, 50).T)
     y.sum().backward()
     assert y.dtype == x.dtype == x.grad.dtype and y.shape == (50, 40)
@@ -128,7 +128,7 @@ def test_the_module_takes_other_dtypes(dtype):
 
 
 def test_gradients_accumulate_over_two_uses():
-    pact, x = Pact(2, alpha=1.0), torch.tensor([0.5, 3.0], requires_grad=True)
+    pact, x = PACT(2, alpha=1.0), torch.tensor([0.5, 3.0], requires_grad=True)
     (pact(x).sum() + pact(2 * x).sum()).backward()
     assert x.grad.tolist() == [1, 0] and pact.alpha.grad.item() == 3
 
@@ -137,7 +137,7 @@ def test_training_pulls_alpha_down():
     """The shape of the paper's figure: from 10, with weight decay, α moves to where the data are."""
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(512, generator=generator)
-    pact = Pact(2, alpha=10.0)
+    pact = PACT(2, alpha=10.0)
     optimizer = torch.optim.SGD(parameter_groups(torch.nn.Sequential(pact), 1e-4, 0.05), lr=0.5)
     for _ in range(300):
         optimizer.zero_grad()
@@ -147,17 +147,17 @@ def test_training_pulls_alpha_down():
 
 
 def test_regularization():
-    pact = Pact(alpha=3.0)
+    pact = PACT(alpha=3.0)
     pact.penalty(0.1).backward()
     assert pact.alpha.grad.item() == pytest.approx(0.3) and pact_penalty(3.0, 0.1) == pytest.approx(0.45)
-    model = torch.nn.Sequential(torch.nn.Linear(2, 3), Pact(), torch.nn.Linear(3, 2), Pact())
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), PACT(), torch.nn.Linear(3, 2), PACT())
     groups = parameter_groups(model, 1e-4)
     assert [len(g["params"]) for g in groups] == [4, 2] and [g["weight_decay"] for g in groups] == [1e-4, 1e-4]
     assert len(parameter_groups(torch.nn.Linear(2, 2), 0.1)) == 1
 
 
 def test_an_alpha_below_the_minimum_counts_as_the_minimum():
-    pact = Pact(2, alpha=1.0)
+    pact = PACT(2, alpha=1.0)
     with torch.no_grad():
         pact.alpha.fill_(-5.0)
     y = pact(torch.tensor([1.0, -1.0], requires_grad=True))
@@ -171,9 +171,9 @@ def test_an_alpha_below_the_minimum_counts_as_the_minimum():
 
 
 def test_it_is_a_module_like_any_other():
-    pact = Pact(4, alpha=2.0)
+    pact = PACT(4, alpha=2.0)
     twin = copy.deepcopy(pact)
-    other = Pact(4)
+    other = PACT(4)
     other.load_state_dict(pact.state_dict())
     buffer = io.BytesIO()
     torch.save(pact.state_dict(), buffer)
@@ -181,14 +181,14 @@ def test_it_is_a_module_like_any_other():
     assert torch.load(buffer, weights_only=True)["alpha"] == 2.0
     x = torch.randn(50)
     assert torch.equal(twin(x), pact(x)) and torch.equal(other(x), pact(x))
-    assert repr(pact) == "Pact(bits=4, alpha=2)"
+    assert repr(pact) == "PACT(bits=4, alpha=2)"
     with torch.no_grad():
         assert not pact(x).requires_grad
 
 
 def test_second_derivatives_are_refused():
     x = torch.ones(2, requires_grad=True)
-    (g,) = torch.autograd.grad((Pact(2)(x) ** 2).sum(), x, create_graph=True)
+    (g,) = torch.autograd.grad((PACT(2)(x) ** 2).sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         g.sum().backward()
 
@@ -197,8 +197,8 @@ def test_second_derivatives_are_refused():
     (lambda: pact_forward([1.0], 0.0), "alpha must be a positive finite number, got 0.0"),
     (lambda: pact_forward([1.0], 1.0, 0), "bits must be an integer from 1 to 16, got 0"),
     (lambda: pact_backward(np.ones(3), 1.0, np.ones(1)), r"gradient must have the shape of x, \(3,\), got \(1,\)"),
-    (lambda: Pact(17), "bits must be an integer from 1 to 16, got 17"),
-    (lambda: Pact(alpha=-1), "alpha must be a positive finite number, got -1"),
+    (lambda: PACT(17), "bits must be an integer from 1 to 16, got 17"),
+    (lambda: PACT(alpha=-1), "alpha must be a positive finite number, got -1"),
 ])  # fmt: skip
 def test_errors_say_what_is_allowed(call, message):
     with pytest.raises(ValueError, match=message):
@@ -208,6 +208,6 @@ def test_errors_say_what_is_allowed(call, message):
 def test_a_name_that_is_not_there():
     import lplab.quantizers
 
-    with pytest.raises(AttributeError, match="^lplab.quantizers has no `Pakt`: did you mean Pact"):
+    with pytest.raises(AttributeError, match="^lplab.quantizers has no `Pakt`: did you mean PACT"):
         lplab.quantizers.Pakt  # noqa: B018
-    assert "Pact" in dir(lplab.quantizers)
+    assert "PACT" in dir(lplab.quantizers)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from lplab import formats as F
-from lplab.quantizers import Amax, MinMse, Percentile, Quantizer
+from lplab.quantizers import Amax, MinMSE, Percentile, Quantizer
 
 torch = pytest.importorskip("torch")
 
-RULES = [Amax(), Percentile(95), MinMse(10), Amax(True)]
+RULES = [Amax(), Percentile(95), MinMSE(10), Amax(True)]
 NAMES = ["int4", "int8", "e4m3fn", "radix4_fp4_even", "lns8"]
 
 
@@ -129,7 +129,7 @@ def test_infinity_saturates_under_every_scale(name):
             quantizer = Quantizer(fmt, rule)
             scale = 0.25 if rule is None else quantizer.scale(values)
             got = np.asarray(quantizer.quantize(values, scale=scale), np.float64)
-            lowest = np.nan if fmt.lowest > 0 else fmt.lowest * scale
+            lowest = np.nan if fmt.min > 0 else fmt.min * scale
             np.testing.assert_allclose(got[2:], np.array([fmt.max * scale, lowest, np.nan]).astype(x.dtype), rtol=1e-6)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lplab import formats as F
-from lplab.quantizers import Luq, Radix4, two_phase
+from lplab.quantizers import LUQ, Radix4, two_phase
 from lplab.quantizers.radix4 import reference_radix4
 
 torch = pytest.importorskip("torch")
@@ -167,7 +167,7 @@ def statistics(kind):
     for seed in range(10):
         x = scaled_sample(kind, seed)
         even, odd = two_phase(x)
-        rows = (even, odd, (even + odd) / 2, Luq(nearest=True).quantize(x), Luq().quantize(x, seed=seed))
+        rows = (even, odd, (even + odd) / 2, LUQ(nearest=True).quantize(x), LUQ().quantize(x, seed=seed))
         table.append(
             [((v - x).mean() / x.mean(), ((v - x) ** 2).mean() / (x**2).mean(), (v == 0).mean()) for v in rows]
         )

@@ -25,10 +25,10 @@ def error(x, values):
 @cache
 def errors(name):
     x = TENSORS[name]
-    rules = {"amax": Q.Amax(), "percentile": Q.Percentile(99), "best": Q.MinMse(100)}
+    rules = {"amax": Q.Amax(), "percentile": Q.Percentile(99), "best": Q.MinMSE(100)}
     table = {rule: error(x, Q.Quantizer(INT4, scaling).quantize(x)) for rule, scaling in rules.items()}
-    table["best per channel"] = error(x, Q.Quantizer(INT4, Q.MinMse(100), axis=0).quantize(x))
-    return table | {"sawb": error(x, Q.Sawb(4).quantize(x))}
+    table["best per channel"] = error(x, Q.Quantizer(INT4, Q.MinMSE(100), axis=0).quantize(x))
+    return table | {"sawb": error(x, Q.SAWB(4).quantize(x))}
 
 
 @pytest.mark.parametrize("name", WEIGHTS)
@@ -48,6 +48,6 @@ def test_four_bit_gradients(name):
     x, layer = TENSORS[name], Q.GradScale()
     even, odd = layer.two_phase(x)
     assert 32 < layer.scale * np.abs(x).max() <= 64
-    radix_2 = Q.Luq(nearest=True).quantize(x)
+    radix_2 = Q.LUQ(nearest=True).quantize(x)
     assert (even[x != 0] == 0).mean() < (radix_2[x != 0] == 0).mean()
     assert error(x, (even + odd) / 2) < min(error(x, even), error(x, odd))

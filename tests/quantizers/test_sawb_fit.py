@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lplab.quantizers import SAWB_ROWS, MinMse, Quantizer
+from lplab.quantizers import SAWB_ROWS, MinMSE, Quantizer
 from lplab.quantizers.clipping import Magnitudes
 from lplab.quantizers.distributions import QUANTILES, magnitudes
 from lplab.quantizers.sawb_fit import fit, table
@@ -67,7 +67,7 @@ def test_the_search_over_scales_finds_the_same_clip():
     from lplab import formats as F
 
     x = magnitudes("laplace", 5000)
-    rule = MinMse(1000)
+    rule = MinMSE(1000)
     scale = Quantizer(F.IntFormat(4, symmetric=True), rule).scale(np.concatenate([x, -x]))
     assert 7 * scale == pytest.approx(Magnitudes(x).best_clip(15), abs=x[-1] / 1000)
 

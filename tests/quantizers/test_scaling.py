@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lplab import formats as F
-from lplab.quantizers import Amax, MinMse, Percentile, Quantizer
+from lplab.quantizers import Amax, MinMSE, Percentile, Quantizer
 from lplab.quantizers.scaling import next_power_of_two
 
-RULES = [Amax(), Percentile(90), MinMse(20), Amax(True), Percentile(90, True), MinMse(20, True)]
+RULES = [Amax(), Percentile(90), MinMSE(20), Amax(True), Percentile(90, True), MinMSE(20, True)]
 FORMATS = ["int2", "int4", "int8", "e4m3fn", "e5m2", "e2m1", "radix4_fp4_even", "posit8_1"]
 numbers = st.floats(-100, 100, width=32)
 
@@ -23,7 +23,7 @@ numbers = st.floats(-100, 100, width=32)
 def test_amax_maps_the_largest_magnitude_to_the_largest_value(name):
     x = np.float32([0.3, -7.3, 2.0])
     fmt = F.get(name)
-    limit = min(fmt.max, -fmt.lowest)
+    limit = min(fmt.max, -fmt.min)
     assert Quantizer(name, Amax()).scale(x) == np.float32(7.3) / np.float32(limit)
     assert abs(Quantizer(name, Amax()).quantize(x)[1] / np.float32(-7.3) - 1) < 2.0**-22  # a division and a product
 
@@ -49,7 +49,7 @@ def test_a_power_of_two_clips_nothing_and_divides_exactly(x, name):
 def test_unsigned_formats_look_at_positive_numbers_alone():
     x = np.float32([-100.0, 3.0, 7.5])
     uint4 = F.IntFormat(4, signed=False)
-    for rule in (Amax(), Percentile(100), MinMse(1)):
+    for rule in (Amax(), Percentile(100), MinMSE(1)):
         np.testing.assert_array_equal(Quantizer(uint4, rule).quantize(x), np.float32([0, 3, 7.5]))
     assert Quantizer(uint4, Amax()).scale(np.float32([-1.0, -2.0])) == 1
 
@@ -115,13 +115,13 @@ def test_no_candidate_has_a_smaller_error(name, power_of_two):
     """By brute force over the whole grid of candidates, in exact arithmetic."""
     fmt, random = F.get(name), np.random.default_rng(11)
     grid = [Fraction(float(v)) for v in fmt.values]
-    limit = min(fmt.max, -fmt.lowest)
+    limit = min(fmt.max, -fmt.min)
     for size in (1, 2, 7, 12):
         x = random.standard_t(2, size)
         amax = np.abs(x).max()
         top = 2.0 ** np.ceil(np.log2(amax / limit))
         scales = [top / 2**j for j in range(12)] if power_of_two else [amax * j / 12 / limit for j in range(1, 13)]
-        found = Quantizer(name, MinMse(12, power_of_two)).scale(x)
+        found = Quantizer(name, MinMSE(12, power_of_two)).scale(x)
         assert any(abs(found / s - 1) < 1e-12 for s in scales), "the result is one of the candidates"
         least = min(exact_error(x, s, grid) for s in scales)
         # thresholds of radix 4 below the smallest value are no midpoints, so there brute force may find less
@@ -135,13 +135,13 @@ def test_a_finer_grid_finds_the_textbook_optimum():
     from statistics import NormalDist
 
     x = np.array([NormalDist().inv_cdf((i + 0.5) / 4000) for i in range(4000)])
-    scale = Quantizer(F.IntFormat(4, symmetric=True), MinMse(400)).scale(x)
+    scale = Quantizer(F.IntFormat(4, symmetric=True), MinMSE(400)).scale(x)
     assert 7 * scale == pytest.approx(2.474, abs=0.02)  # steps of the grid: amax / 400 = 0.009
 
 
 def test_equal_errors_take_the_larger_clip():
-    assert Quantizer(F.IntFormat(2, symmetric=True), MinMse(4)).scale([4.0]) == 4.0
-    assert Quantizer(F.IntFormat(3, symmetric=True), MinMse(3, True)).scale([3.0, 1.0]) == 1.0
+    assert Quantizer(F.IntFormat(2, symmetric=True), MinMSE(4)).scale([4.0]) == 4.0
+    assert Quantizer(F.IntFormat(3, symmetric=True), MinMSE(3, True)).scale([3.0, 1.0]) == 1.0
 
 
 # ---- special input ---------------------------------------------------------------------------------------------------
@@ -164,10 +164,10 @@ def test_nan_and_infinity_count_for_no_scale(rule, name):
     special = np.concatenate([x, np.float32([np.nan, np.inf, -np.inf])])
     quantizer = Quantizer(name, rule)
     scale = quantizer.scale(x)
-    assert quantizer.scale(special) == scale or isinstance(rule, MinMse)  # there zeros stand in for them
+    assert quantizer.scale(special) == scale or isinstance(rule, MinMSE)  # there zeros stand in for them
     values, scale = quantizer.quantize_with_scale(special)
     limit = np.float32(F.get(name).max) * np.float32(scale)
-    assert np.isnan(values[50]) and values[51] == limit and values[52] == np.float32(F.get(name).lowest) * scale
+    assert np.isnan(values[50]) and values[51] == limit and values[52] == np.float32(F.get(name).min) * scale
     assert np.isfinite(values[:50]).all()
 
 
@@ -186,4 +186,4 @@ def test_percent_must_make_sense(wrong):
 @pytest.mark.parametrize("wrong", [0, 10_001, 2.5, "9"])
 def test_candidates_must_make_sense(wrong):
     with pytest.raises(ValueError, match="candidates must be an integer from 1 to 10000"):
-        MinMse(wrong)
+        MinMSE(wrong)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from lplab.compression import AdaComp, adacomp, compression_ratio
+from lplab.compression import AdaComp, adacomp
+from lplab.compression.ratios import adacomp_paper_ratio
 from lplab.compression.wire import adacomp_wire
 from lplab.parallel.instrumented_adacomp import LayerSample
 from lplab.recordings.adacomp_runs import adacomp_recording, bin_size
@@ -48,7 +49,7 @@ def test_rates_are_the_librarys():
     found, at = c.compression_ratios(10), 10
     message = adacomp_wire.size_of(adacomp_wire.SentCounts(1000, 0), 50)
     assert message == 1004, "a header of four bytes, and a byte each"
-    assert found.paper == pytest.approx(compression_ratio.adacomp_paper_ratio(50, c.sent[at] * 50 / c.size))
+    assert found.paper == pytest.approx(adacomp_paper_ratio(50, c.sent[at] * 50 / c.size))
     assert found.payload == pytest.approx(4 * c.size / (4 + c.sent[at] + c.empty[at]))
     assert found.wire == pytest.approx(found.payload / 2) and found.bound > found.paper > found.payload
     assert c.compression_ratios(10, learners=64).wire == pytest.approx(found.payload / 32)

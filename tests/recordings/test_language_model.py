@@ -6,7 +6,7 @@ import torch
 
 from lplab.datasets import data_folder, smollm2_file
 from lplab.models import rotate_neighbours
-from lplab.quantizers import Kivi, LayerInput, WeightGrid, gptq_round, input_hessian, smoothing_factors
+from lplab.quantizers import KIVI, LayerInput, WeightGrid, gptq_round, input_hessian, smoothing_factors
 from lplab.recordings import language_model_recording
 from tests.datasets.scripts import script
 
@@ -55,7 +55,7 @@ def test_gptq_smoothing_and_the_axes_of_the_cache_show_on_it():
     errors = [np.square(product - x @ w.T).mean() for product in products]
     assert errors[1] < errors[0] / 2
     k = RECORDED.keys
-    by_axis = {axis: np.square(Kivi(2).rounded(k, axis) - k).mean() for axis in ("channel", "token")}
+    by_axis = {axis: np.square(KIVI(2).rounded(k, axis) - k).mean() for axis in ("channel", "token")}
     assert by_axis["channel"] < by_axis["token"] / 2
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from lplab.claims.framework.badge import BadgeClause
 from lplab.claims.framework.drawing import Drawing
 from lplab.claims.framework.parity import ParityRow
 from lplab.claims.framework.results import Check, Numbers, Point, Results, key
+from lplab.lookup import refuse_wrong_attributes
 
 QUICK, LONG = BUDGETS = ("quick", "long")
 """Of a claim: all quick ones together take less than 40 minutes on two cores; a long one takes up to some hours."""
@@ -71,6 +73,9 @@ class Claim:
     Raises:
         ValueError: parts that are missing or contradict each other.
     """
+
+    if not TYPE_CHECKING:
+        __getattr__ = refuse_wrong_attributes("lplab.claims.Claim")
 
     id: str
     version: int

@@ -118,7 +118,7 @@ def fashion_resnet(examples: int) -> Task:
     )
 
 
-class _StackableLstm(nn.Module):
+class _StackableLSTM(nn.Module):
     """Two LSTM layers between an embedding and a linear layer, as :class:`~lplab.models.basic.CharacterLSTM`."""
 
     def __init__(self, vocabulary: int, width: int = 64) -> None:
@@ -142,7 +142,7 @@ def stackable_lstm() -> Task:
     return replace(
         task,
         about="LSTM of two layers of width 64; predicts the next character of a novel",
-        model=lambda seed: build(_StackableLstm, seed, vocabulary),
+        model=lambda seed: build(_StackableLSTM, seed, vocabulary),
         data=lambda batch, seed: _once(task.data(batch, seed)),
     )
 

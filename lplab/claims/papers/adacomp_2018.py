@@ -19,8 +19,8 @@ from lplab.claims.framework.parity import ParityRow
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.seed_comparisons import join_words, median_and_range, within_noise
 from lplab.compression import AdaComp, AllGather, Compressor, Context, Dense, LayerInfo, LayerState
-from lplab.compression.compression_ratio import adacomp_paper_ratio, entropy_bound, wire_bytes
 from lplab.compression.compressor import Request, Steps
+from lplab.compression.ratios import adacomp_paper_ratio, entropy_bound, wire_bytes
 from lplab.compression.wire import adacomp_wire
 from lplab.compression.wrappers import WrappedCompressor
 

@@ -25,7 +25,7 @@ from lplab.claims.framework.trainings import one_thread
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from lplab.quantizers import Kivi
+    from lplab.quantizers import KIVI
 
 AXES = ("channel", "token")
 OURS = "channel", "token"  # of keys, of values: the published way
@@ -61,10 +61,10 @@ claim = ClaimBuilder(
 def measure(point: Point, seed: int) -> Numbers:
     """Losses (bits) with the cache in float32 and rounded; relative errors of scores and of the sums of values."""
     from lplab.models.llama_cache import RoundedCache
-    from lplab.quantizers import Kivi
+    from lplab.quantizers import KIVI
 
     model = trained(seed)
-    rule = Kivi(point["bits"], GROUP, 0, point["keys"], point["values"])
+    rule = KIVI(point["bits"], GROUP, 0, point["keys"], point["values"])
     rounded = held_out_loss(model, RoundedCache(rule, exact_new=False))
     with one_thread():
         errors = {
@@ -84,12 +84,12 @@ class Attended:
     values: Tensor
     probabilities: Tensor
 
-    def scores(self, rule: Kivi | None = None) -> Tensor:
+    def scores(self, rule: KIVI | None = None) -> Tensor:
         """The products of queries with keys, rounded or not, of the positions that are attended to."""
         keys = rule.rounded(self.keys, rule.keys) if rule else self.keys
         return (self.queries @ keys.transpose(-1, -2)).tril()
 
-    def sums(self, rule: Kivi | None = None) -> Tensor:
+    def sums(self, rule: KIVI | None = None) -> Tensor:
         """The sums of values, rounded or not, weighted by the probabilities in float32."""
         return self.probabilities @ (rule.rounded(self.values, rule.values) if rule else self.values)
 

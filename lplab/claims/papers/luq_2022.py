@@ -14,7 +14,7 @@ from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.seed_comparisons import join_words, median_and_range, within_noise
 from lplab.claims.framework.trainings import cosine, train
 from lplab.claims.papers.sun_2020_threshold import GRADIENTS, samples
-from lplab.quantizers import Luq
+from lplab.quantizers import LUQ
 
 if TYPE_CHECKING:
     from lplab.training import Recipe
@@ -64,7 +64,7 @@ def recipe_of(rule: str) -> Recipe:
     """float32 but for the output gradients of all layers but first and last.
 
     >>> recipe_of("LUQ").output_gradient_dx
-    QuantSpec(quantizer=Luq(samples=1, exponent_bits=3, random_bits=16, nearest=False))
+    QuantSpec(quantizer=LUQ(samples=1, exponent_bits=3, random_bits=16, nearest=False))
     """
     from lplab.training import QuantSpec, recipes
 
@@ -74,7 +74,7 @@ def recipe_of(rule: str) -> Recipe:
     if rule == PHASES:
         whole = recipes.get("int4_fp4_2020")
     if rule == NEAREST:
-        own = QuantSpec(quantizer=Luq(nearest=True))
+        own = QuantSpec(quantizer=LUQ(nearest=True))
         whole = whole.replace(output_gradient_dx=own, output_gradient_dw=own)
     return whole.replace(weight=None, activation=None)
 
@@ -86,7 +86,7 @@ def measure(point: Point, seed: int) -> Numbers:
         return train(deep_mlp(), recipe_of(point["rule"]), STEPS, seed, schedule=cosine(STEPS)).numbers()
     x = numbers_of(point["tensor"], seed)
     values: dict[str, float] = {}
-    for name, quantizer, draws in (("one", Luq(), DRAWS), ("two", Luq(2), DRAWS), ("nearest", Luq(nearest=True), 1)):
+    for name, quantizer, draws in (("one", LUQ(), DRAWS), ("two", LUQ(2), DRAWS), ("nearest", LUQ(nearest=True), 1)):
         rounded = np.stack([quantizer.quantize(x, seed=1000 * seed + k) for k in range(draws)])
         wrong = rounded - x
         values[f"{name}_bias"] = round(float(np.mean(wrong * np.sign(x)) / np.mean(np.abs(x))), 8)

@@ -12,7 +12,7 @@ from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.seed_comparisons import clearly_above, median_and_range
 from lplab.claims.framework.trainings import cosine, train
-from lplab.quantizers import Sawb
+from lplab.quantizers import SAWB
 from lplab.quantizers.sawb import SAWB_ROWS, on_levels
 from lplab.quantizers.sawb_fit import COUNT, fit
 
@@ -73,7 +73,7 @@ def recipe(weights: str) -> Recipe:
     """Weights on four levels; first, last and shortcut layers float32, and so is everything else."""
     from lplab.training import LayerRules, QuantSpec, Recipe
 
-    quantizer = {"sawb": Sawb(BITS), "minmax": MinMax()}.get(weights)
+    quantizer = {"sawb": SAWB(BITS), "minmax": MinMax()}.get(weights)
     wide = dict.fromkeys(("first", "last", "shortcut"), LayerRules())
     return Recipe(name=weights, weight=QuantSpec(quantizer=quantizer), exceptions=wide)
 

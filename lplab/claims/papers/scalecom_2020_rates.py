@@ -8,8 +8,7 @@ from lplab.claims.bibliography import cite
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.seed_comparisons import join_words
-from lplab.compression import LayerInfo, ScaleCom
-from lplab.compression.compression_ratio import compression_ratios
+from lplab.compression import LayerInfo, ScaleCom, compression_ratios
 from lplab.compression.scalecom import chunk_for
 
 WORKERS = 8

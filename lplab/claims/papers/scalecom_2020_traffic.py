@@ -12,7 +12,7 @@ from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.seed_comparisons import join_words
 from lplab.compression import AdaComp, Compressor, Dense, ScaleCom, TopK
-from lplab.compression.compression_ratio import build_up, wire_bytes
+from lplab.compression.ratios import build_up, wire_bytes
 
 COMPRESSION_RATIO = 112
 METHODS: dict[str, Compressor] = {

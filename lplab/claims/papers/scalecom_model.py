@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from lplab.compression import ScaleCom
-from lplab.compression.compression_ratio import build_up
+from lplab.compression.ratios import build_up
 from lplab.hardware import amdahl, precisions, workloads
 from lplab.hardware.accelerators import Accelerator
 from lplab.hardware.network.fabric import Fabric

@@ -7,7 +7,7 @@ import numpy as np
 from lplab.claims.papers import scalecom_model
 from lplab.claims.published_numbers.published_number import Published
 from lplab.compression import ScaleCom, exchange
-from lplab.compression.compression_ratio import adacomp_paper_ratio, build_up
+from lplab.compression.ratios import adacomp_paper_ratio, build_up
 from lplab.compression.scalecom import chunk_for
 from lplab.hardware import workloads
 from lplab.hardware.traffic import tensors_of

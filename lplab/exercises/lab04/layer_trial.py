@@ -114,10 +114,10 @@ def _together(trial: Trial) -> str:
 
 def two_bits() -> Recipe:
     """Weights of 2 bits under SAWB's clip, and nothing else rounded."""
-    from lplab.quantizers import Sawb
+    from lplab.quantizers import SAWB
     from lplab.training import QuantSpec, Recipe
 
-    return Recipe(name="weights of 2 bits", weight=QuantSpec(quantizer=Sawb(2)))
+    return Recipe(name="weights of 2 bits", weight=QuantSpec(quantizer=SAWB(2)))
 
 
 def eight_bits() -> Recipe:

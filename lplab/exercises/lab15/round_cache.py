@@ -13,7 +13,7 @@ from lplab.exercises.checks.numbers import table_text
 from lplab.exercises.model.exercise import Args, Example, Exercise, Finding, Property, mistake
 from lplab.exercises.model.forms import SameShapes
 from lplab.exercises.student_figures import NotReady, as_array, read_results, student_figure
-from lplab.quantizers import Kivi
+from lplab.quantizers import KIVI
 
 
 def two_bits(x):
@@ -80,7 +80,7 @@ def real_calls() -> list[Args]:
 def agrees_with_the_library(calls: Sequence[Args], results: Sequence[Any]) -> Finding | None:
     """Whether keys and values are those of the library's cache."""
     for args, result in zip(calls, results, strict=True):
-        cache_2, tokens = Kivi(bits=2, group=args[2], window=0), len(args[0])
+        cache_2, tokens = KIVI(bits=2, group=args[2], window=0), len(args[0])
         for name, axis, exact, yours in zip(("keys", "values"), ("channel", "token"), args, result, strict=False):
             ready, expected = cache_2.ready(axis, tokens), exact.copy()
             expected[:ready] = cache_2.rounded(exact[:ready], axis)
@@ -231,6 +231,6 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
 @cache
 def library_errors() -> dict[str, np.ndarray]:
     """The errors with the library's cache: float64 [heads], by the names of the axes."""
-    kivi = Kivi(bits=2, group=GROUP, window=0)
+    kivi = KIVI(bits=2, group=GROUP, window=0)
     keys, values = ({axis: [kivi.rounded(head[place], axis) for head in recorded()] for axis in ("channel", "token")} for place in (1, 2))
     return {name: errors(keys[k], values[v]) for name, (k, v) in AXES.items()}

@@ -14,10 +14,10 @@ from types import MappingProxyType
 from lplab.hardware.workloads.convolutional import mobilenetv2, resnet18, resnet50, vgg16
 from lplab.hardware.workloads.from_module import from_module
 from lplab.hardware.workloads.sequences import bert_base, gpt, gpt3, llama2_7b_writing, lstm_lm, transformer_base
-from lplab.hardware.workloads.workload import Gemms, Layer, Workload
+from lplab.hardware.workloads.workload import GEMMs, Layer, Workload
 from lplab.lookup import lookup
 
-__all__ = ["INFERENCE", "WORKLOADS", "Gemms", "Layer", "Workload", "from_module", "get", "gpt", "names"]
+__all__ = ["INFERENCE", "WORKLOADS", "GEMMs", "Layer", "Workload", "from_module", "get", "gpt", "names"]
 
 _BUILDERS: tuple[Callable[[], Workload], ...] = (
     *(resnet18, resnet50, mobilenetv2, vgg16),

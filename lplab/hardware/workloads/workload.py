@@ -97,7 +97,7 @@ def _check_int(layer: str, name: str, value: Any, low: int) -> None:
 
 
 @dataclass(frozen=True)
-class Gemms:
+class GEMMs:
     """The products of one step, arrays of shape [..., 3, layers]: axis −2 is forward, dx, dW.
 
     Attributes:
@@ -188,7 +188,7 @@ class Workload:
         """Elements that layers write for one example, all of which a backward pass may need."""
         return sum(layer.outputs * layer.count for layer in self.layers)
 
-    def gemms(self, batch: Any = 1) -> Gemms:
+    def gemms(self, batch: Any = 1) -> GEMMs:
         """Forward, dx and dW products of a batch; an array of batches gives arrays of shape [*batch.shape, 3, layers].
 
         >>> layer = Layer("fc", "linear", m=1, n=10, k=512, weights=5130, inputs=512, outputs=10)
@@ -204,7 +204,7 @@ class Workload:
         groups = np.where(own & ~c["per_step"], c["groups"] * batch, c["groups"])
         repeats = c["steps"] * c["count"] * (m > 0)
         dx, dw = repeats * self.gradients[0], repeats * self.gradients[1]
-        return Gemms(
+        return GEMMs(
             np.stack([m, m, k], -2),
             np.stack([n, k, n], -2),
             np.stack([k, n, m * c["steps"]], -2),  # dW of all time steps is one product

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from lplab.formats import BlockFormat
-from lplab.quantizers import Luq, PreScaled, Quantizer, Sawb
+from lplab.quantizers import LUQ, SAWB, PreScaled, Quantizer
 from lplab.training.emulation.checkpoint_state import quantized_modules
 from lplab.training.emulation.layer_kinds import is_called, with_tensor_kinds
 from lplab.training.emulation.model_state import Emulation
@@ -283,9 +283,9 @@ def _own_cells(rule: QuantSpec, op: QuantizedOp, module: nn.Module) -> tuple[str
         clip = f"trained clip {getattr(module, ALPHA).item():.4g}"
         is_set = op.clip_signed is not None
         return f"{sign}{rule.learned.bits}", "nearest even", clip if is_set else "trained clip, not set yet"
-    if isinstance(quantizer, Sawb):
+    if isinstance(quantizer, SAWB):
         return quantizer.label, "nearest even", f"SAWB's clip of each tensor{_axis(quantizer.axis)}"
-    if isinstance(quantizer, Luq):
+    if isinstance(quantizer, LUQ):
         mode = "nearest" if quantizer.nearest else f"stochastic, {quantizer.random_bits} bits"
         samples = f", mean of {quantizer.samples}" if quantizer.samples > 1 else ""
         return quantizer.label, mode + samples, "largest magnitude of each tensor"

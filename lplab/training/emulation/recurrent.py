@@ -1,7 +1,7 @@
 """LSTM and GRU step by step, so that every product is rounded: all inputs at once, the hidden states one by one.
 
 Gates are computed in float32, as PyTorch documents them. An LSTM whose sequences are equally long has the steps of a
-layer in one node of the graph (:class:`LstmSequence`), which is faster and gives the same bits. Packed sequences,
+layer in one node of the graph (:class:`LSTMSequence`), which is faster and gives the same bits. Packed sequences,
 several layers, both directions, dropout and projections work as in ``nn.LSTM`` and ``nn.GRU``. Where a recipe rounds
 nothing, PyTorch's own fused function computes; if a watcher is set, the steps are computed in addition, so that it sees
 them (:func:`with_shadow_steps`).
@@ -98,7 +98,7 @@ def _one_way(
     is_alone = emulation.watch is None and not is_tracing()  # a watcher, and a trace, need the steps one by one
     in_one_node = is_alone and not products["recurrent"].op.rules.rounds_each_product
     if gates is lstm_gates and in_one_node and "projection" not in products and len(set(sizes)) == 1:
-        y, *end = LstmSequence.apply(inputs, *state, *products["recurrent"], emulation, order)
+        y, *end = LSTMSequence.apply(inputs, *state, *products["recurrent"], emulation, order)
         return y, tuple(end)
     steps = list(inputs.split(sizes))
     outputs: list[Any] = [None] * len(sizes)
@@ -115,7 +115,7 @@ def _one_way(
     return torch.cat(outputs), state
 
 
-class LstmSequence(torch.autograd.Function):
+class LSTMSequence(torch.autograd.Function):
     """The steps of one layer in one direction, for sequences of equal length: the hidden products and the gates.
 
     It does what :func:`lstm_gates`, :class:`Linear` and autograd do step by step, with the same operations in the same

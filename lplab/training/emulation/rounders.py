@@ -18,7 +18,7 @@ from torch import Tensor
 from lplab.formats import BlockFormat, FloatFormat, IntFormat, Rounding
 from lplab.formats.paths.array_kernels import MIN_ELEMENTS_TO_SHARE
 from lplab.formats.recorded import recorded
-from lplab.quantizers import Hadamard, Luq, PreScaled, Quantizer, Sawb
+from lplab.quantizers import LUQ, SAWB, Hadamard, PreScaled, Quantizer
 from lplab.quantizers.luq import sample_seeds
 from lplab.quantizers.reductions import largest, largest_at
 from lplab.quantizers.sawb import clips_of_rows, integers_of, sawb_at
@@ -139,7 +139,7 @@ class QuantizerRounder(TensorRounder):
         self.with_scale = getattr(quantizer, "quantize_with_scale", None)
         self.method = self.with_scale or quantizer.quantize
         self.has_seed = "seed" in inspect.signature(self.method).parameters
-        self.is_random = isinstance(quantizer, Luq)
+        self.is_random = isinstance(quantizer, LUQ)
         self.top = top
 
     def __call__(self, x: Tensor, seed: int = 0, scale: float = 1.0) -> Rounded:
@@ -163,10 +163,10 @@ class PreScaledRounder(QuantizerRounder):
         return self.quantizer.quantize_transformed(transform, x, seed)
 
 
-class SawbRounder(QuantizerRounder):
+class SAWBRounder(QuantizerRounder):
     """SAWB whose levels are integers times a step: the clip in one pass, rounding in another; the same bits."""
 
-    def __init__(self, quantizer: Sawb, integers: IntFormat) -> None:
+    def __init__(self, quantizer: SAWB, integers: IntFormat) -> None:
         super().__init__(quantizer)
         self.row, self.ready = quantizer.coefficients, prepared(integers, Rounding(), step=True)
         self.half = np.float32((self.row.levels - 1) // 2)
@@ -203,10 +203,10 @@ class SawbRounder(QuantizerRounder):
         return rounded._replace(values=rounded.values.clone())
 
 
-class LuqRounder(QuantizerRounder):
+class LUQRounder(QuantizerRounder):
     """LUQ with random bits: the largest magnitude in one pass, each sample in another; the same bits."""
 
-    def __init__(self, quantizer: Luq) -> None:
+    def __init__(self, quantizer: LUQ) -> None:
         super().__init__(quantizer)
         self.samples, self.alpha_of = quantizer.samples, quantizer.alpha_of
         self.ready = prepared(quantizer.format, Rounding("stochastic", quantizer.random_bits), step=True)
@@ -277,13 +277,13 @@ def rounder_of(rule: QuantSpec) -> TensorRounder:
     tensor([1., 7.])
     """
     quantizer = rule.quantizer
-    if isinstance(quantizer, Sawb):
+    if isinstance(quantizer, SAWB):
         row, integers = quantizer.coefficients, integers_of(quantizer.coefficients.levels)
         if integers is None or row.extra_negative_level or quantizer.axis is not None:
             return QuantizerRounder(quantizer)
-        return SawbRounder(quantizer, integers)
-    if isinstance(quantizer, Luq) and not quantizer.nearest:
-        return LuqRounder(quantizer)
+        return SAWBRounder(quantizer, integers)
+    if isinstance(quantizer, LUQ) and not quantizer.nearest:
+        return LUQRounder(quantizer)
     if quantizer is not None:
         return PreScaledRounder(quantizer) if isinstance(quantizer, PreScaled) else QuantizerRounder(quantizer)
     if rule.per_layer:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from lplab.formats import IntFormat
 from lplab.formats.gradients import StraightThrough
 from lplab.formats.recorded import has_numbers, is_recording, is_tracing
-from lplab.quantizers import Percentile, Quantizer, Sawb
+from lplab.quantizers import SAWB, Percentile, Quantizer
 from lplab.quantizers.autograd import clamped_value
 from lplab.quantizers.reductions import clip_backward, clip_mask, clip_sides
 from lplab.training.emulation.quantized_op import QuantizedOp, first_derivative
@@ -125,14 +125,14 @@ def rounder_without_clip(bits: int) -> TensorRounder:
     return rounder_of(QuantSpec(quantizer=quantizer_without_clip(bits)))
 
 
-def quantizer_without_clip(bits: int) -> Sawb:
+def quantizer_without_clip(bits: int) -> SAWB:
     """The quantizer of activations that belong to no layer with an α; of 2 bits the levels with zero among them.
 
     >>> quantizer_without_clip(2).label, quantizer_without_clip(6).label
     ('SAWB 3 levels', 'SAWB 32 levels')
     """
     bits = bits if bits in (2, 3, 4, 5, 7, 8) else 5
-    return Sawb(bits, row="ternary" if bits == 2 else None)
+    return SAWB(bits, row="ternary" if bits == 2 else None)
 
 
 def has_clip(op: QuantizedOp, module: nn.Module) -> bool:

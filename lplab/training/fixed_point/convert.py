@@ -160,7 +160,7 @@ class Converter:
     def _round(self, x: np.ndarray, fmt: FixedFormat) -> None:
         """Round values within the range, in place."""
         if callable(self.rounding):
-            np.clip(_from_user(self.rounding, x, fmt, self.rng), fmt.lowest, fmt.max, out=x)
+            np.clip(_from_user(self.rounding, x, fmt, self.rng), fmt.min, fmt.max, out=x)
         elif self.rounding == "nearest_up":
             steps = 2.0**fmt.fraction_bits
             np.multiply(x, steps, out=x)
@@ -173,7 +173,7 @@ class Converter:
 
 def _clip(x: np.ndarray, fmt: FixedFormat) -> int:
     """Saturate in place; how many values lay outside the range."""
-    low, high = fmt.lowest, fmt.max
+    low, high = fmt.min, fmt.max
     if x.size == 0 or (x.min() >= low and x.max() <= high):
         return 0
     outside = int(np.count_nonzero((x < low) | (x > high)))

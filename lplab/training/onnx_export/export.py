@@ -16,7 +16,7 @@ from torch import Tensor, fx, nn
 
 from lplab.training.emulation.conversion import dequantize_model, emulation_of
 from lplab.training.emulation.weight_lineage import Lineage
-from lplab.training.onnx_export.graph import DTYPES, ExportError, OnnxGraph, Value
+from lplab.training.onnx_export.graph import DTYPES, ExportError, ONNXGraph, Value
 from lplab.training.onnx_export.operators import OTHERS, PRODUCTS
 from lplab.training.recipe.quant_spec import QuantSpec
 
@@ -68,7 +68,7 @@ def export_onnx(model: nn.Module, example: Any, path: str | Path) -> Path:
         raise ExportError(f"the model has parameters of {', '.join(sorted(wrong))}; only float32 is exported")
     inputs = example if isinstance(example, tuple) else (example,)
     plain = dequantize_model(model).eval()
-    graph = OnnxGraph(emulation, Lineage(plain))
+    graph = ONNXGraph(emulation, Lineage(plain))
     program = _exported(plain, inputs)
     values, onnx_inputs = _stored_and_inputs(graph, program)
     for node in program.graph.nodes:
@@ -92,7 +92,7 @@ def _exported(model: nn.Module, inputs: tuple[Any, ...]) -> Any:
         raise ExportError(f"torch.export cannot trace the model: {reason}") from error
 
 
-def _stored_and_inputs(graph: OnnxGraph, program: Any) -> tuple[dict[fx.Node, Value], list[Any]]:
+def _stored_and_inputs(graph: ONNXGraph, program: Any) -> tuple[dict[fx.Node, Value], list[Any]]:
     """The values of the graph's placeholders: parameters and constants as tensors, inputs as names."""
     signature, values, inputs = program.graph_signature, {}, []
     stored = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
@@ -112,7 +112,7 @@ def _stored_and_inputs(graph: OnnxGraph, program: Any) -> tuple[dict[fx.Node, Va
     return values, inputs
 
 
-def _translated(graph: OnnxGraph, node: fx.Node, values: dict[fx.Node, Value]) -> Value:
+def _translated(graph: ONNXGraph, node: fx.Node, values: dict[fx.Node, Value]) -> Value:
     """The value of a node: computed here where everything is known, else the name of what the file computes."""
     module = list(node.meta.get("nn_module_stack", {"": ("", None)}).values())[-1]
     graph.module = str(module[0]).partition("@")[0]  # "@1" marks the second call of a module
@@ -146,7 +146,7 @@ def _used(node: fx.Node, values: dict[fx.Node, Value]) -> list[Value]:
     ]
 
 
-def _functional(graph: OnnxGraph, node: fx.Node) -> Any:
+def _functional(graph: ONNXGraph, node: fx.Node) -> Any:
     """The operator of a node; of one that works in place the one that does not, as ``relu`` for ``relu_``.
 
     Later nodes take the result of an in-place operator. Those that see the change through a view do not, so a view must
@@ -170,14 +170,14 @@ def _is_view(node: Any) -> bool:
     return schema is not None and not schema.is_mutable and any(r.alias_info is not None for r in schema.returns)
 
 
-def _output(graph: OnnxGraph, result: Any, values: dict[fx.Node, Value], index: int) -> Any:
+def _output(graph: ONNXGraph, result: Any, values: dict[fx.Node, Value], index: int) -> Any:
     name = f"output_{index}"
     graph.add("Identity", values[result])
     graph.nodes[-1].output[0] = name
     return graph.value_info(name, result.meta["val"])
 
 
-def _check_roundings(graph: OnnxGraph, model: nn.Module, inputs: tuple[Any, ...]) -> None:
+def _check_roundings(graph: ONNXGraph, model: nn.Module, inputs: tuple[Any, ...]) -> None:
     """Whether the file rounds as often as the model, role by role; nothing may be left in float32 silently.
 
     Raises:

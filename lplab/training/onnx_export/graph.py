@@ -33,7 +33,7 @@ class ExportError(ValueError):
     """The model has no ONNX form; the message names the module and says why."""
 
 
-class OnnxGraph:
+class ONNXGraph:
     """Nodes and stored tensors of an ONNX graph, in the order in which they were added.
 
     Args:

@@ -1,7 +1,7 @@
 """The formats that ONNX has a type for.
 
 >>> onnx_type(get("hfp8_forward"))  # 1-4-3 with bias 11 is ONNX's type with bias 8, divided by 8
-OnnxType(name='FLOAT8E4M3FNUZ', bits=8, scale=0.125, zero_point=0, saturate=True)
+ONNXType(name='FLOAT8E4M3FNUZ', bits=8, scale=0.125, zero_point=0, saturate=True)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OPSET = 21
 """The operator set that has 4-bit integers; FLOAT4E2M1 needs 23, 2-bit integers 25."""
 
 
-class OnnxType(NamedTuple):
+class ONNXType(NamedTuple):
     """An ONNX type and what makes its codes the values of a format: value = scale · (code − zero_point).
 
     Attributes:
@@ -46,22 +46,22 @@ class OnnxType(NamedTuple):
         return _OPSETS.get(self.name, OPSET)
 
 
-def onnx_type(format: Any) -> OnnxType | None:
+def onnx_type(format: Any) -> ONNXType | None:
     """The ONNX type whose codes are those of a format; None where there is none.
 
     >>> onnx_type(get("int4")), onnx_type(get("posit8_1"))
-    (OnnxType(name='INT4', bits=4, scale=1.0, zero_point=0, saturate=True), None)
+    (ONNXType(name='INT4', bits=4, scale=1.0, zero_point=0, saturate=True), None)
     """
     if isinstance(format, FloatFormat) and format.radix == 2 and format.subnormals:
         row = _FLOATS.get((format.exponent_bits, format.mantissa_bits, format.specials))
-        return row and OnnxType(
+        return row and ONNXType(
             row[0], format.bits, 2.0 ** (row[1] - float(format.bias or 0)), 0, bool(format.saturating)
         )
     if isinstance(format, IntFormat) and format.bits in _INTEGER_BITS:
         name = f"{'' if format.signed else 'U'}INT{format.bits}"
-        return OnnxType(name, format.bits, float(format.scale), format.zero_point, True)
+        return ONNXType(name, format.bits, float(format.scale), format.zero_point, True)
     if isinstance(format, FixedFormat) and format.bits in _INTEGER_BITS:
-        return OnnxType(f"INT{format.bits}", format.bits, 2.0**-format.fraction_bits, 0, True)
+        return ONNXType(f"INT{format.bits}", format.bits, 2.0**-format.fraction_bits, 0, True)
     return None
 
 

@@ -19,7 +19,7 @@ from torch import Tensor, fx
 
 from lplab.training.emulation.convolutions import convolution_arguments, convolution_kinds, per_dimension
 from lplab.training.emulation.quantized_op import PRODUCT
-from lplab.training.onnx_export.graph import DTYPES, OnnxGraph, Value
+from lplab.training.onnx_export.graph import DTYPES, ONNXGraph, Value
 from lplab.training.onnx_export.quantize_nodes import limited, rounded
 from lplab.training.recipe.recipe import LayerRules
 
@@ -32,7 +32,7 @@ def shape_of(node: Any) -> tuple[Any, ...]:
     return tuple(node.meta["val"].shape)
 
 
-def _sizes(graph: OnnxGraph, sizes: list[Value]) -> Value:
+def _sizes(graph: ONNXGraph, sizes: list[Value]) -> Value:
     """An int64 tensor of sizes, each a number or a name."""
     if all(isinstance(size, int) for size in sizes):
         return np.array(sizes, np.int64)
@@ -46,7 +46,7 @@ def _axes(axes: Any) -> np.ndarray:
 # ---- products --------------------------------------------------------------------------------------------------------
 
 
-def _rules(graph: OnnxGraph, kinds: frozenset[str]) -> LayerRules:
+def _rules(graph: ONNXGraph, kinds: frozenset[str]) -> LayerRules:
     """The rules of a product in the current module, chosen as ``Emulation.op`` does."""
     own = frozenset() if "product" in kinds else graph.emulation.kinds.get(graph.module, frozenset())
     rules = graph.emulation.rules_of(graph.module, kinds | own)
@@ -55,7 +55,7 @@ def _rules(graph: OnnxGraph, kinds: frozenset[str]) -> LayerRules:
     return rules
 
 
-def _factors(graph: OnnxGraph, a: Value, b: Value, is_matmul: bool = True) -> tuple[Value, Value, LayerRules]:
+def _factors(graph: ONNXGraph, a: Value, b: Value, is_matmul: bool = True) -> tuple[Value, Value, LayerRules]:
     """Both factors of a product, rounded as weight or activation, and the rules."""
     left, right = (isinstance(x, Tensor) and graph.lineage.is_weight(x) for x in (a, b))
     rules = _rules(graph, frozenset() if left or right else PRODUCT)
@@ -64,7 +64,7 @@ def _factors(graph: OnnxGraph, a: Value, b: Value, is_matmul: bool = True) -> tu
     return a, rounded(graph, b, rules, "weight" if right else "activation", columns if is_matmul else None), rules
 
 
-def linear(graph: OnnxGraph, node: fx.Node, x: Value, weight: Value, bias: Value = None) -> Value:
+def linear(graph: ONNXGraph, node: fx.Node, x: Value, weight: Value, bias: Value = None) -> Value:
     """``functional.linear``."""
     rules = _rules(graph, frozenset())
     x = rounded(graph, x, rules, "activation")
@@ -79,7 +79,7 @@ def linear(graph: OnnxGraph, node: fx.Node, x: Value, weight: Value, bias: Value
 def convolution(dims: int, transposed: bool) -> Converter:
     """A convolution in ``dims`` dimensions."""
 
-    def convolve(graph: OnnxGraph, node: fx.Node, *args: Any, **named: Any) -> Value:
+    def convolve(graph: ONNXGraph, node: fx.Node, *args: Any, **named: Any) -> Value:
         if len(shape_of(node.args[0])) != dims + 2:
             raise graph.refuse("ONNX convolves batches only; give the input an axis of examples")
         given, shape = convolution_arguments(transposed, args, named), shape_of(node.args[1])
@@ -110,13 +110,13 @@ def _pads(padding: Any, dilation: list[int], kernel: tuple[int, ...]) -> list[in
     return per_dimension(0 if padding == "valid" else padding, len(kernel)) * 2
 
 
-def matmul(graph: OnnxGraph, node: fx.Node, a: Value, b: Value) -> Value:
+def matmul(graph: ONNXGraph, node: fx.Node, a: Value, b: Value) -> Value:
     """``a @ b`` in all its spellings."""
     a, b, rules = _factors(graph, a, b)
     return rounded(graph, graph.add("MatMul", a, b), rules, "output")
 
 
-def addmm(graph: OnnxGraph, node: fx.Node, c: Value, a: Value, b: Value, *, beta: float = 1, alpha: float = 1) -> Value:
+def addmm(graph: ONNXGraph, node: fx.Node, c: Value, a: Value, b: Value, *, beta: float = 1, alpha: float = 1) -> Value:
     """β·c + α·(a @ b)."""
     y = matmul(graph, node, a, b)
     y = y if alpha == 1 else graph.add("Mul", y, float(alpha))
@@ -124,7 +124,7 @@ def addmm(graph: OnnxGraph, node: fx.Node, c: Value, a: Value, b: Value, *, beta
     return y if beta == 0 else graph.add("Add", y, c)
 
 
-def einsum(graph: OnnxGraph, node: fx.Node, equation: str, tensors: list[Value], **named: Any) -> Value:
+def einsum(graph: ONNXGraph, node: fx.Node, equation: str, tensors: list[Value], **named: Any) -> Value:
     """``torch.einsum`` of two tensors."""
     if len(tensors) != 2:
         raise graph.refuse("only an einsum of two tensors is exported")
@@ -132,7 +132,7 @@ def einsum(graph: OnnxGraph, node: fx.Node, equation: str, tensors: list[Value],
     return rounded(graph, graph.add("Einsum", a, b, equation=equation), rules, "output")
 
 
-def embedding(graph: OnnxGraph, node: fx.Node, table: Value, ids: Value, *rest: Any) -> Value:
+def embedding(graph: ONNXGraph, node: fx.Node, table: Value, ids: Value, *rest: Any) -> Value:
     """A lookup in a rounded table."""
     rules = _rules(graph, frozenset({"embedding"}))
     table = rounded(graph, table, rules, "weight")
@@ -140,7 +140,7 @@ def embedding(graph: OnnxGraph, node: fx.Node, table: Value, ids: Value, *rest: 
 
 
 def attention(
-    graph: OnnxGraph,
+    graph: ONNXGraph,
     node: fx.Node,
     query: Value,
     key: Value,
@@ -183,12 +183,12 @@ def attention(
 # ---- normalization ---------------------------------------------------------------------------------------------------
 
 
-def _normalized(graph: OnnxGraph, y: Value) -> Value:
+def _normalized(graph: ONNXGraph, y: Value) -> Value:
     return rounded(graph, y, _rules(graph, frozenset({"normalization"})), "output")
 
 
 def batch_norm(
-    graph: OnnxGraph,
+    graph: ONNXGraph,
     node: fx.Node,
     x: Value,
     weight: Value,
@@ -209,7 +209,7 @@ def batch_norm(
 
 
 def layer_norm(
-    graph: OnnxGraph,
+    graph: ONNXGraph,
     node: fx.Node,
     x: Value,
     shape: list[int],
@@ -225,7 +225,7 @@ def layer_norm(
 
 
 def group_norm(
-    graph: OnnxGraph,
+    graph: ONNXGraph,
     node: fx.Node,
     x: Value,
     groups: int,
@@ -242,7 +242,7 @@ def group_norm(
 
 
 def rms_norm(
-    graph: OnnxGraph, node: fx.Node, x: Value, shape: list[int], weight: Value = None, eps: float | None = None
+    graph: ONNXGraph, node: fx.Node, x: Value, shape: list[int], weight: Value = None, eps: float | None = None
 ) -> Value:
     """RMS normalization."""
     square = graph.add("ReduceMean", graph.add("Mul", x, x), _axes(range(-len(shape), 0)))
@@ -257,7 +257,7 @@ def rms_norm(
 def unary(op_type: str, **attributes: Any) -> Converter:
     """A function of one tensor that ONNX has too."""
 
-    def convert(graph: OnnxGraph, node: fx.Node, x: Value, *rest: Any, **named: Any) -> Value:
+    def convert(graph: ONNXGraph, node: fx.Node, x: Value, *rest: Any, **named: Any) -> Value:
         if rest or named:
             raise graph.refuse("only its default arguments are exported")
         return graph.add(op_type, x, **attributes)
@@ -268,7 +268,7 @@ def unary(op_type: str, **attributes: Any) -> Converter:
 def binary(op_type: str) -> Converter:
     """A function of two tensors or of a tensor and a number, in the dtype that PyTorch computes it in."""
 
-    def convert(graph: OnnxGraph, node: fx.Node, a: Value, b: Value, *, alpha: float = 1, **named: Any) -> Value:
+    def convert(graph: ONNXGraph, node: fx.Node, a: Value, b: Value, *, alpha: float = 1, **named: Any) -> Value:
         if named.get("rounding_mode"):
             raise graph.refuse(f"a division with rounding_mode={named['rounding_mode']!r} is not exported")
         metas = [x.meta["val"] if isinstance(x, fx.Node) else x for x in node.args[:2]]
@@ -280,7 +280,7 @@ def binary(op_type: str) -> Converter:
     return convert
 
 
-def _as_dtype(graph: OnnxGraph, x: Value, meta: Any, dtype: torch.dtype) -> Value:
+def _as_dtype(graph: ONNXGraph, x: Value, meta: Any, dtype: torch.dtype) -> Value:
     if not isinstance(meta, Tensor):  # a number, or a size
         return graph.add("Cast", x, to=DTYPES[dtype]) if isinstance(x, str) else torch.tensor(x, dtype=dtype)
     if isinstance(x, Tensor):
@@ -288,7 +288,7 @@ def _as_dtype(graph: OnnxGraph, x: Value, meta: Any, dtype: torch.dtype) -> Valu
     return x if meta.dtype == dtype else graph.add("Cast", x, to=DTYPES[dtype])
 
 
-def reversed_sub(graph: OnnxGraph, node: fx.Node, a: Value, b: Value) -> Value:
+def reversed_sub(graph: ONNXGraph, node: fx.Node, a: Value, b: Value) -> Value:
     """``b − a``."""
     return graph.add("Sub", b if isinstance(b, str | Tensor) else float(b), a)
 
@@ -298,30 +298,30 @@ def within(low: float | None = None, high: float | None = None) -> Converter:
     return lambda graph, node, x, least=low, most=high: limited(graph, x, least, most)
 
 
-def masked_fill(graph: OnnxGraph, node: fx.Node, x: Value, mask: Value, value: Value) -> Value:
+def masked_fill(graph: ONNXGraph, node: fx.Node, x: Value, mask: Value, value: Value) -> Value:
     """``x.masked_fill(mask, value)``."""
     fill = value.to(torch.float32) if isinstance(value, Tensor) else value if isinstance(value, str) else float(value)
     return graph.add("Where", mask, fill, x)
 
 
-def where(graph: OnnxGraph, node: fx.Node, condition: Value, a: Value, b: Value) -> Value:
+def where(graph: ONNXGraph, node: fx.Node, condition: Value, a: Value, b: Value) -> Value:
     """``torch.where``."""
     return graph.add("Where", condition, *(x if isinstance(x, str | Tensor) else float(x) for x in (a, b)))
 
 
-def identity(graph: OnnxGraph, node: fx.Node, x: Value, *rest: Any, **named: Any) -> Value:
+def identity(graph: ONNXGraph, node: fx.Node, x: Value, *rest: Any, **named: Any) -> Value:
     """Nothing to do, such as a copy."""
     return x
 
 
-def dropout(graph: OnnxGraph, node: fx.Node, x: Value, share: float, training: bool) -> Value:
+def dropout(graph: ONNXGraph, node: fx.Node, x: Value, share: float, training: bool) -> Value:
     """Dropout in evaluation mode: nothing."""
     if training:
         raise graph.refuse("dropout that is active in evaluation mode is random; pass training=self.training")
     return x
 
 
-def to_dtype(graph: OnnxGraph, node: fx.Node, x: Value, *rest: Any, **named: Any) -> Value:
+def to_dtype(graph: ONNXGraph, node: fx.Node, x: Value, *rest: Any, **named: Any) -> Value:
     """A change of dtype."""
     before, after = node.args[0].meta["val"].dtype, node.meta["val"].dtype
     return x if before == after else graph.add("Cast", x, to=DTYPES[after])
@@ -333,14 +333,14 @@ def to_dtype(graph: OnnxGraph, node: fx.Node, x: Value, *rest: Any, **named: Any
 def reduction(op_type: str) -> Converter:
     """A sum, mean or maximum over axes."""
 
-    def convert(graph: OnnxGraph, node: fx.Node, x: Value, axes: Any = None, keep: bool = False, **named: Any) -> Value:
+    def convert(graph: ONNXGraph, node: fx.Node, x: Value, axes: Any = None, keep: bool = False, **named: Any) -> Value:
         given = [x] if axes is None or axes == [] else [x, _axes(axes)]
         return graph.add(op_type, *given, keepdims=int(keep))
 
     return convert
 
 
-def argmax(graph: OnnxGraph, node: fx.Node, x: Value, axis: int | None = None, keep: bool = False) -> Value:
+def argmax(graph: ONNXGraph, node: fx.Node, x: Value, axis: int | None = None, keep: bool = False) -> Value:
     """``torch.argmax`` along an axis."""
     if axis is None:
         x, axis = graph.add("Reshape", x, np.array([-1])), 0
@@ -351,7 +351,7 @@ def pool(op_type: str, dims: int, options_of: Callable[..., dict[str, Any]]) -> 
     """Max or average pooling; ``options_of`` takes the graph, ``dims`` and the arguments after the padding."""
 
     def convert(
-        graph: OnnxGraph, node: fx.Node, x: Value, kernel: Any, stride: Any = (), padding: Any = 0, *rest: Any
+        graph: ONNXGraph, node: fx.Node, x: Value, kernel: Any, stride: Any = (), padding: Any = 0, *rest: Any
     ) -> Value:
         kernel = per_dimension(kernel, dims)
         strides = per_dimension(stride, dims) if stride else kernel
@@ -361,19 +361,19 @@ def pool(op_type: str, dims: int, options_of: Callable[..., dict[str, Any]]) -> 
     return convert
 
 
-def _max_pool_options(graph: OnnxGraph, dims: int, dilation: Any = 1, ceil: bool = False) -> dict[str, Any]:
+def _max_pool_options(graph: ONNXGraph, dims: int, dilation: Any = 1, ceil: bool = False) -> dict[str, Any]:
     return {"dilations": per_dimension(dilation, dims), "ceil_mode": int(ceil)}
 
 
 def _average_pool_options(
-    graph: OnnxGraph, dims: int, ceil: bool = False, include_padding: bool = True, divisor: int | None = None
+    graph: ONNXGraph, dims: int, ceil: bool = False, include_padding: bool = True, divisor: int | None = None
 ) -> dict[str, Any]:
     if ceil or divisor is not None:
         raise graph.refuse("average pooling with ceil_mode or divisor_override is not exported")
     return {"count_include_pad": int(include_padding)}
 
 
-def adaptive_average_pool(graph: OnnxGraph, node: fx.Node, x: Value, size: Any) -> Value:
+def adaptive_average_pool(graph: ONNXGraph, node: fx.Node, x: Value, size: Any) -> Value:
     """Average pooling to a size: the mean of everything, or of blocks of equal size."""
     shape = shape_of(node.args[0])[2:]
     if all(n == 1 for n in size):
@@ -387,7 +387,7 @@ def adaptive_average_pool(graph: OnnxGraph, node: fx.Node, x: Value, size: Any) 
 # ---- shapes ----------------------------------------------------------------------------------------------------------
 
 
-def size_of(graph: OnnxGraph, node: fx.Node, x: Value, axis: int) -> Value:
+def size_of(graph: ONNXGraph, node: fx.Node, x: Value, axis: int) -> Value:
     """One size of a tensor."""
     axis %= len(shape_of(node.args[0]))
     return graph.add("Shape", x, start=axis, end=axis + 1)
@@ -396,7 +396,7 @@ def size_of(graph: OnnxGraph, node: fx.Node, x: Value, axis: int) -> Value:
 def size_arithmetic(op_type: str, function: Callable[[int, int], int]) -> Converter:
     """Arithmetic with sizes."""
 
-    def convert(graph: OnnxGraph, node: fx.Node, a: Value, b: Value) -> Value:
+    def convert(graph: ONNXGraph, node: fx.Node, a: Value, b: Value) -> Value:
         if isinstance(a, int) and isinstance(b, int):
             return function(a, b)
         return graph.add(op_type, *(x if isinstance(x, str) else np.array([x]) for x in (a, b)))
@@ -404,12 +404,12 @@ def size_arithmetic(op_type: str, function: Callable[[int, int], int]) -> Conver
     return convert
 
 
-def reshape(graph: OnnxGraph, node: fx.Node, x: Value, sizes: list[Value]) -> Value:
+def reshape(graph: ONNXGraph, node: fx.Node, x: Value, sizes: list[Value]) -> Value:
     """``view`` and ``reshape``."""
     return graph.add("Reshape", x, _sizes(graph, sizes), allowzero=int(0 in sizes))
 
 
-def flatten(graph: OnnxGraph, node: fx.Node, x: Value, start: int = 0, end: int = -1) -> Value:
+def flatten(graph: ONNXGraph, node: fx.Node, x: Value, start: int = 0, end: int = -1) -> Value:
     """``flatten``, also of a few axes."""
     shape = shape_of(node.args[0])
     start, end = start % len(shape), end % len(shape)
@@ -418,7 +418,7 @@ def flatten(graph: OnnxGraph, node: fx.Node, x: Value, start: int = 0, end: int 
     return reshape(graph, node, x, [*kept, -1, *kept_after])
 
 
-def unflatten(graph: OnnxGraph, node: fx.Node, x: Value, axis: int, sizes: list[Value]) -> Value:
+def unflatten(graph: ONNXGraph, node: fx.Node, x: Value, axis: int, sizes: list[Value]) -> Value:
     """``unflatten``."""
     shape = shape_of(node.args[0])
     axis %= len(shape)
@@ -426,11 +426,11 @@ def unflatten(graph: OnnxGraph, node: fx.Node, x: Value, axis: int, sizes: list[
     return reshape(graph, node, x, [*own[:axis], *sizes, *own[axis + 1 :]])
 
 
-def _size(graph: OnnxGraph, x: Value, shape: tuple[Any, ...], axis: int) -> Value:
+def _size(graph: ONNXGraph, x: Value, shape: tuple[Any, ...], axis: int) -> Value:
     return shape[axis] if isinstance(shape[axis], int) else graph.add("Shape", x, start=axis, end=axis + 1)
 
 
-def transpose(graph: OnnxGraph, node: fx.Node, x: Value, first: int = -1, second: int = -2) -> Value:
+def transpose(graph: ONNXGraph, node: fx.Node, x: Value, first: int = -1, second: int = -2) -> Value:
     """Two axes exchanged."""
     axes = list(range(len(shape_of(node))))
     if not axes:
@@ -439,24 +439,24 @@ def transpose(graph: OnnxGraph, node: fx.Node, x: Value, first: int = -1, second
     return graph.add("Transpose", x, perm=axes)
 
 
-def squeeze(graph: OnnxGraph, node: fx.Node, x: Value, axes: Any) -> Value:
+def squeeze(graph: ONNXGraph, node: fx.Node, x: Value, axes: Any) -> Value:
     """``squeeze`` of given axes; those that are longer than 1 stay."""
     shape = shape_of(node.args[0])
     ones = [axis for axis in _axes(axes).tolist() if isinstance(shape[axis], int) and shape[axis] == 1]
     return graph.add("Squeeze", x, _axes(ones)) if ones else x
 
 
-def expand(graph: OnnxGraph, node: fx.Node, x: Value, sizes: list[Value], **named: Any) -> Value:
+def expand(graph: ONNXGraph, node: fx.Node, x: Value, sizes: list[Value], **named: Any) -> Value:
     """``expand``: −1 leaves an axis as it is, which a 1 does in ONNX."""
     return graph.add("Expand", x, _sizes(graph, [1 if size == -1 else size for size in sizes]))
 
 
-def stack(graph: OnnxGraph, node: fx.Node, tensors: list[Value], axis: int = 0) -> Value:
+def stack(graph: ONNXGraph, node: fx.Node, tensors: list[Value], axis: int = 0) -> Value:
     """``torch.stack``."""
     return graph.add("Concat", *(graph.add("Unsqueeze", x, _axes(axis)) for x in tensors), axis=axis)
 
 
-def split(graph: OnnxGraph, node: fx.Node, x: Value, sizes: Any, axis: int = 0) -> Value:
+def split(graph: ONNXGraph, node: fx.Node, x: Value, sizes: Any, axis: int = 0) -> Value:
     """``split``, ``split_with_sizes`` and ``chunk`` of an axis with a fixed length."""
     lengths = [part.shape[axis] for part in node.meta["val"]]
     if not all(isinstance(n, int) for n in lengths):
@@ -465,13 +465,13 @@ def split(graph: OnnxGraph, node: fx.Node, x: Value, sizes: Any, axis: int = 0) 
     return [parts] if isinstance(parts, str) else parts
 
 
-def unbind(graph: OnnxGraph, node: fx.Node, x: Value, axis: int = 0) -> Value:
+def unbind(graph: ONNXGraph, node: fx.Node, x: Value, axis: int = 0) -> Value:
     """``unbind``: a tensor for each index."""
     return [graph.add("Gather", x, np.int64(i), axis=axis) for i in range(len(node.meta["val"]))]
 
 
 def slice_axis(
-    graph: OnnxGraph, node: fx.Node, x: Value, axis: int = 0, start: Value = None, end: Value = None, step: int = 1
+    graph: ONNXGraph, node: fx.Node, x: Value, axis: int = 0, start: Value = None, end: Value = None, step: int = 1
 ) -> Value:
     """A slice of one axis."""
     if start in (None, 0) and (end is None or (isinstance(end, int) and end >= 2**31)) and step == 1:

@@ -19,14 +19,14 @@ from lplab.quantizers import Amax
 from lplab.quantizers.quantizer import saturating
 from lplab.quantizers.scaling import MAX_SCALE, MIN_SCALE, symmetric_max
 from lplab.training.emulation.rounders import rounder_of
-from lplab.training.onnx_export.graph import OnnxGraph, Value
-from lplab.training.onnx_export.onnx_types import OnnxType, exportable, onnx_type
+from lplab.training.onnx_export.graph import ONNXGraph, Value
+from lplab.training.onnx_export.onnx_types import ONNXType, exportable, onnx_type
 from lplab.training.recipe.quant_spec import QuantSpec
 from lplab.training.recipe.recipe import LayerRules
 
 
 def rounded(
-    graph: OnnxGraph, value: Value, rules: LayerRules, role: str, matmul_axes: tuple[int | None, ...] | None = None
+    graph: ONNXGraph, value: Value, rules: LayerRules, role: str, matmul_axes: tuple[int | None, ...] | None = None
 ) -> Value:
     """The value, rounded by the rule of its role; the value itself where nothing is rounded.
 
@@ -60,7 +60,7 @@ def rounded(
     return graph.dequantized[value, rule]
 
 
-def _checked_type(graph: OnnxGraph, rule: QuantSpec, role: str) -> OnnxType:
+def _checked_type(graph: ONNXGraph, rule: QuantSpec, role: str) -> ONNXType:
     """The ONNX type of a rule, which must have one."""
     if rule.quantizer is not None:
         raise graph.refuse(
@@ -88,7 +88,7 @@ def _is_power_of_two(scale: float) -> bool:
 
 
 def _stored_codes(
-    graph: OnnxGraph, x: Tensor, rule: QuantSpec, kind: OnnxType, matmul_axes: tuple[int | None, ...] | None
+    graph: ONNXGraph, x: Tensor, rule: QuantSpec, kind: ONNXType, matmul_axes: tuple[int | None, ...] | None
 ) -> str:
     """The codes of a tensor, stored once for each rule, and the nodes that make them numbers.
 
@@ -113,7 +113,7 @@ def _stored_codes(
     return graph.dequantized[key, apart]
 
 
-def _encoded(graph: OnnxGraph, x: Tensor, rule: QuantSpec, kind: OnnxType, axis: int | None) -> tuple[str, Tensor]:
+def _encoded(graph: ONNXGraph, x: Tensor, rule: QuantSpec, kind: ONNXType, axis: int | None) -> tuple[str, Tensor]:
     """The name of a tensor's stored codes, and its scales in the shape that multiplies the integers."""
     x = x.detach().cpu()
     with torch.no_grad():
@@ -130,7 +130,7 @@ def _encoded(graph: OnnxGraph, x: Tensor, rule: QuantSpec, kind: OnnxType, axis:
     return graph.store_proto(_proto(codes, kind), f"codes_{len(graph.codes)}"), along_axis
 
 
-def _proto(codes: np.ndarray, kind: OnnxType) -> Any:
+def _proto(codes: np.ndarray, kind: ONNXType) -> Any:
     """Codes as an ``onnx.TensorProto``; below 8 bits several share a byte, the first in the low bits."""
     bits, flat = kind.bits, codes.reshape(-1) & (1 << kind.bits) - 1
     if bits < 8:
@@ -141,7 +141,7 @@ def _proto(codes: np.ndarray, kind: OnnxType) -> Any:
     return TensorProto(data_type=TensorProto.DataType.Value(kind.name), dims=codes.shape, raw_data=data)
 
 
-def _zero_point(graph: OnnxGraph, kind: OnnxType, shape: tuple[int, ...]) -> str:
+def _zero_point(graph: ONNXGraph, kind: ONNXType, shape: tuple[int, ...]) -> str:
     """The zero point, which also says the type; of a float it is the number 0."""
     return graph.store_proto(_proto(np.full(shape, kind.zero_point), kind), f"zero_{len(graph.stored)}")
 
@@ -149,12 +149,12 @@ def _zero_point(graph: OnnxGraph, kind: OnnxType, shape: tuple[int, ...]) -> str
 # ---- tensors computed in the graph -----------------------------------------------------------------------------------
 
 
-def _in_the_graph(graph: OnnxGraph, x: str, rule: QuantSpec, kind: OnnxType, role: str) -> str:
+def _in_the_graph(graph: ONNXGraph, x: str, rule: QuantSpec, kind: ONNXType, role: str) -> str:
     format = rule.format
     if rule.scaling is None:
         scale: Value = np.float32(kind.scale)
         if isinstance(format, IntFormat) and format.symmetric:  # ONNX would use the most negative integer too
-            x = limited(graph, x, format.lowest, format.max)
+            x = limited(graph, x, format.min, format.max)
     else:
         if rule.scaling != Amax():
             raise graph.refuse(f"the scale of the {role} is {rule.scaling!r}; in the graph only Amax() is computed")
@@ -169,13 +169,13 @@ def _in_the_graph(graph: OnnxGraph, x: str, rule: QuantSpec, kind: OnnxType, rol
     return graph.add("DequantizeLinear", codes, scale, zero)
 
 
-def limited(graph: OnnxGraph, x: str, low: float | None, high: float | None) -> str:
+def limited(graph: ONNXGraph, x: str, low: float | None, high: float | None) -> str:
     """The value within limits. It is no Clip, which onnxruntime (1.32) cannot read before an 8-bit float."""
     x = x if low is None else graph.add("Max", x, float(low))
     return x if high is None else graph.add("Min", x, float(high))
 
 
-def _amax_scale(graph: OnnxGraph, x: str, largest: float) -> str:
+def _amax_scale(graph: ONNXGraph, x: str, largest: float) -> str:
     """The largest magnitude divided by the largest value, within the limits of scales; 1 for a tensor of zeros."""
     amax = graph.add("ReduceMax", graph.add("Abs", x), keepdims=0)
     scale = limited(graph, graph.add("Div", amax, np.float32(largest)), MIN_SCALE, MAX_SCALE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lplab.formats import FloatFormat
-from lplab.quantizers import Luq, Sawb
+from lplab.quantizers import LUQ, SAWB
 from lplab.training.recipe.published_8bit import fields_of, first_and_last, layer_of, rule_of
 from lplab.training.recipe.quant_spec import LearnedClip, PerLayerGradScale, QuantSpec
 from lplab.training.recipe.recipe import LayerRules, Recipe
@@ -31,7 +31,7 @@ def pact_sawb_2019(
     )
     return Recipe(
         name="pact_sawb_2019",
-        weight=QuantSpec(quantizer=Sawb(bits, sawb)),
+        weight=QuantSpec(quantizer=SAWB(bits, sawb)),
         activation=QuantSpec(scaling=LearnedClip(bits)),
         accumulator=accumulator,
         exceptions={"first": wide, "last": wide, "shortcut": shortcut, "embedding": LayerRules()},
@@ -73,7 +73,7 @@ def int4_fp4_2020(
     dx_rule, dw_rule = _fp4_pair(phases, scale, radix)
     fp8 = QuantSpec("hfp8_backward", scaling=PerLayerGradScale(maximum=2.0**15) if scale == "layer" else None)
     rules = LayerRules(
-        weight=QuantSpec(quantizer=Sawb(bits, sawb)),
+        weight=QuantSpec(quantizer=SAWB(bits, sawb)),
         activation=QuantSpec(scaling=LearnedClip(bits)),
         accumulator=accumulator,
     )
@@ -109,10 +109,10 @@ def luq_2022(
     wide = layer_of(first_last, accumulator)
     return Recipe(
         name="luq_2022",
-        weight=QuantSpec(quantizer=Sawb(bits, sawb)),
-        activation=QuantSpec(quantizer=Sawb(bits, sawb)),
-        output_gradient_dx=QuantSpec(quantizer=Luq()),
-        output_gradient_dw=QuantSpec(quantizer=Luq(samples=samples)),
+        weight=QuantSpec(quantizer=SAWB(bits, sawb)),
+        activation=QuantSpec(quantizer=SAWB(bits, sawb)),
+        output_gradient_dx=QuantSpec(quantizer=LUQ()),
+        output_gradient_dw=QuantSpec(quantizer=LUQ(samples=samples)),
         accumulator=accumulator,
         exceptions={"first": wide, "last": wide, "embedding": LayerRules()},
         source="Chmiel et al. 2023; reading: the largest of seven magnitudes is max|dy|",

@@ -77,7 +77,7 @@ class QuantSpec:
         transform: a :class:`~lplab.quantizers.Hadamard` of the numbers along the contraction axis, before they are
             rounded. Both operands of a product must have the same, so that it cancels. Needs ``axis="contraction"``.
         quantizer: an object with ``quantize(x)`` or ``quantize(x, seed=…)`` that replaces all of these, such as
-            ``Sawb(bits=2)`` or ``Luq(samples=2)`` of :mod:`lplab.quantizers`, or your own.
+            ``SAWB(bits=2)`` or ``LUQ(samples=2)`` of :mod:`lplab.quantizers`, or your own.
 
     Rounding is emulated: the rounded numbers are stored in the model's float32.
 
@@ -163,8 +163,8 @@ class QuantSpec:
     def grid(self) -> str:
         """The name of the grid alone: of the format, or of the quantizer.
 
-        >>> from lplab.quantizers import Luq, Sawb
-        >>> QuantSpec(quantizer=Sawb(2)).grid, QuantSpec(quantizer=Luq()).grid, QuantSpec(scaling=LearnedClip(4)).grid
+        >>> from lplab.quantizers import LUQ, SAWB
+        >>> QuantSpec(quantizer=SAWB(2)).grid, QuantSpec(quantizer=LUQ()).grid, QuantSpec(scaling=LearnedClip(4)).grid
         ('SAWB 4 levels', 'LUQ 4 bits', 'PACT 4 bits')
         """
         if self.quantizer is not None:

@@ -20,10 +20,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lplab.arithmetic.accumulator import Accumulator
 from lplab.formats import BlockFormat, FloatFormat
+from lplab.lookup import refuse_wrong_attributes
 from lplab.training.recipe.quant_spec import FLOAT32, LearnedClip, PerLayerGradScale, QuantSpec
 
 ROLES = (
@@ -322,6 +323,9 @@ class Recipe(LayerRules):
     >>> Recipe(activation="e4m3fn", weight="e4m3fn", exceptions={"last": LayerRules()}, name="mine")
     Recipe(name='mine', weight=QuantSpec('e4m3fn'), activation=QuantSpec('e4m3fn'), exceptions={'last': float32})
     """
+
+    if not TYPE_CHECKING:
+        __getattr__ = refuse_wrong_attributes("lplab.training.Recipe")
 
     name: str = ""
     exceptions: Mapping[str, LayerRules] = field(default_factory=dict)

@@ -50,7 +50,7 @@ def get(name: str, **switches: Any) -> Recipe:
         ValueError: no such recipe or switch; the message names the closest, or all.
 
     >>> get("pact_sawb_2019", bits=4).weight
-    QuantSpec(quantizer=Sawb(bits=4, row=None, axis=None, gradient='everywhere'))
+    QuantSpec(quantizer=SAWB(bits=4, row=None, axis=None, gradient='everywhere'))
     >>> get("hfp8")
     Traceback (most recent call last):
     ...

@@ -228,7 +228,7 @@ def code(analysis: TensorAnalysis, state: ClipState) -> str:
     if not analysis.signed:
         return f"pact_forward({x}, alpha={clip:.6g}, bits={state.bits})"
     if state.rule == SAWB and state.bits in DEFAULT_ROWS:
-        return f"Sawb({state.bits}).quantize({x})"
+        return f"SAWB({state.bits}).quantize({x})"
     return f"on_levels(np, {x}, np.array({clip:.6g}), levels={analysis.levels(state.bits)})"
 
 
@@ -247,7 +247,7 @@ class ClipExplorer(Explorer):
     imports = (
         "import numpy as np",
         "from lplab import datasets",
-        "from lplab.quantizers import Sawb, pact_forward",
+        "from lplab.quantizers import SAWB, pact_forward",
         "from lplab.quantizers.sawb import on_levels",
     )
     state_class, preset_fields, no_preset = ClipState, PRESETS, NO_PRESET
@@ -260,6 +260,8 @@ class ClipExplorer(Explorer):
     _copy_tooltip = "Python that quantizes so"
 
     def __init__(self, own: Any = None, **position: Any) -> None:
+        if isinstance(own, str):
+            raise ValueError(f"own must be an array or a tensor, got {own!r}{self._keyword_hint(own)}")
         self._own = None if own is None else TensorAnalysis(_as_array(own))
         super().__init__(**({} if own is None else {"tensor": OWN}) | position)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from lplab import figures
 from lplab.number_text import percent
-from lplab.quantizers import Hadamard, Kivi, LayerInput, WeightGrid, gptq_round, input_hessian, smoothing_factors
+from lplab.quantizers import KIVI, Hadamard, LayerInput, WeightGrid, gptq_round, input_hessian, smoothing_factors
 from lplab.quantizers.kv_cache import AXES
 from lplab.quantizers.layer_inputs import OUTLIER
 from lplab.recordings.language_model import BLOCK, language_model_recording
@@ -117,7 +117,7 @@ class FewBitsState(ExplorerState):
         take = "torch.tensor(tokenizer.encode(text[{}]).ids[:{}]).view(-1, 128)"
         test = take.format("len(text) // 2 :][:9000", 1024)
         if self.part == CACHE:
-            rule = f"Kivi({self.bits}, {GROUP}, 0, keys={self.keys!r}, values={self.values!r})"
+            rule = f"KIVI({self.bits}, {GROUP}, 0, keys={self.keys!r}, values={self.values!r})"
             lines += [
                 f"rule = {rule}",
                 f"*_, said = answer(model, tokenizer, {QUESTION!r}, cache=RoundedCache(rule))",
@@ -240,7 +240,7 @@ def _rounded_cache(state: FewBitsState) -> RoundedTensor:
     recorded = language_model_recording()
     axis = state.keys if state.tensor == KEYS else state.values
     before = getattr(recorded, state.tensor)
-    after = Kivi(state.bits, GROUP, 0).rounded(before, axis)
+    after = KIVI(state.bits, GROUP, 0).rounded(before, axis)
     tile = (GROUP, 1) if axis == "channel" else (1, GROUP)
     scores = recorded.queries @ _shared(recorded.keys).swapaxes(-1, -2) / np.sqrt(recorded.keys.shape[-1])
     if state.tensor == KEYS:
@@ -401,7 +401,7 @@ class FewBitsExplorer(Explorer):
         "from lplab.datasets import characters",
         "from lplab.models import RoundedCache, bits_a_token, smollm2",
         "from lplab.models.chat import answer",
-        "from lplab.quantizers import Kivi",
+        "from lplab.quantizers import KIVI",
         "from lplab.training import quantize_for_inference",
     )
     state_class, preset_fields = FewBitsState, PRESETS

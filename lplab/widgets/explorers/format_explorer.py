@@ -84,7 +84,12 @@ class FormatExplorer(Explorer):
     def _changed(self, state: FormatState, changes: dict[str, Any]) -> FormatState:
         """The state after changes; a tensor is given by its name or as an array."""
         if "tensor" in changes:
-            changes = {**changes, "tensor": self.library.resolve(changes["tensor"])}
+            tensor = changes["tensor"]
+            try:
+                changes = {**changes, "tensor": self.library.resolve(tensor)}
+            except ValueError as error:
+                hint = self._keyword_hint(tensor) if isinstance(tensor, str) else ""
+                raise ValueError(f"{error}{hint}") from None
         return state.changed(**changes)
 
     def _make(self, state: FormatState) -> None:

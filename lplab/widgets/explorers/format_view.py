@@ -104,9 +104,9 @@ def summary_of(fmt: Any) -> str:
     else:
         parts.append(f"smallest positive {_number(fmt.smallest_normal)}")
     parts.append(f"{fmt.dynamic_range_octaves:.1f} octaves")
-    epsilon = getattr(fmt, "epsilon", math.nan)
-    if math.isfinite(epsilon):
-        parts.append(f"gap above 1: {_number(epsilon)}")
+    eps = getattr(fmt, "eps", math.nan)
+    if math.isfinite(eps):
+        parts.append(f"gap above 1: {_number(eps)}")
     return f"{fmt.label}: {', '.join(parts)}"
 
 

@@ -297,7 +297,10 @@ class RangeExplorer(Explorer):
     def __init__(self, recording: Any = None, **position: Any) -> None:
         self.recordings = {label: recorded(name) for label, name in RECORDINGS.items()}
         if recording is not None:
-            position["recording"] = self.recordings[OWN] = as_recording(recording)
+            try:
+                position["recording"] = self.recordings[OWN] = as_recording(recording)
+            except FileNotFoundError as error:
+                raise FileNotFoundError(f"{error}{self._keyword_hint(str(recording))}") from None
         super().__init__(**position)
         self.load_button.on_click(show_errors(self.error_line, lambda _: self.load(self.path.value)))
         self.path.observe(show_errors(self.error_line, lambda change: self._typed(change["new"])), "value")

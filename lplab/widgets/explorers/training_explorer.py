@@ -137,7 +137,7 @@ def _name(fmt: FixedFormat) -> str:
 
 
 def _ends(fmt: FixedFormat) -> str:
-    return f"{fmt.lowest:,.6g} to {fmt.max:,.6g}".replace("-", "\N{MINUS SIGN}")
+    return f"{fmt.min:,.6g} to {fmt.max:,.6g}".replace("-", "\N{MINUS SIGN}")
 
 
 def _numbers(results: claims.Results, setting: str, rule: str, number: str) -> Sequence[np.ndarray]:

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from lplab.quantizers.kv_cache import AXES, Kivi
+from lplab.quantizers.kv_cache import AXES, KIVI
 from lplab.recordings import language_model_recording
 
 from .mechanism import Mechanism
 
 GROUP = 32
-RULE = Kivi(bits=2, group=GROUP, window=0)
+RULE = KIVI(bits=2, group=GROUP, window=0)
 HEAD, QUERIES = 0, slice(0, 3)  # the drawn head of keys and values, and the heads of queries that use it
 TOKEN, CHANNEL = 64, 32  # where the drawn group begins
 

@@ -16,7 +16,7 @@ from lplab.claims.papers.kumar_2025 import KUMAR_2025
 from lplab.claims.papers.llm_int8_2022 import LLM_INT8_2022, NAIVE, SMOOTH, SPLIT
 from lplab.claims.papers.paretoq_2025 import PARETOQ_2025
 from lplab.claims.papers.quarot_2024 import QUAROT_2024, ROTATED
-from lplab.quantizers import Kivi
+from lplab.quantizers import KIVI
 from tests.claims.changed_numbers import but, holds
 
 MODULES = (few_bits_models, awq_2024, gptq_2023, kivi_2024, kumar_2025, paretoq_2025)  # that take a trained model
@@ -69,7 +69,7 @@ def test_each_error_of_attention_belongs_to_its_half(short):
     (first, *_) = kivi_2024.operands(0)
     causal = torch.softmax((first.scores() / 32**0.5).masked_fill(torch.ones(64, 64).triu(1).bool(), -torch.inf), -1)
     torch.testing.assert_close(causal, first.probabilities)
-    few, many = (kivi_2024._error(first.scores(), first.scores(Kivi(bits, 32, 0))) for bits in (2, 8))
+    few, many = (kivi_2024._error(first.scores(), first.scores(KIVI(bits, 32, 0))) for bits in (2, 8))
     assert 0 < 20 * many < few
 
 

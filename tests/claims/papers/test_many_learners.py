@@ -17,7 +17,7 @@ from lplab.claims.papers.adacomp_2018_selection import (
 from lplab.claims.papers.federated_2017 import PHONES, SILOS
 from lplab.claims.papers.scalecom_2020 import BEFORE
 from lplab.compression import AdaComp, LayerInfo, ScaleCom, TopK, exchange
-from lplab.compression.compression_ratio import adacomp_paper_ratio
+from lplab.compression.ratios import adacomp_paper_ratio
 from tests.claims.changed_numbers import but, holds, judged, where
 
 

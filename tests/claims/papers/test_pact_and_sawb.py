@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from lplab import claims
+from lplab import claims, quantizers
 from lplab.claims.framework.results import key
 from lplab.claims.papers import pact_2018, sawb_2019
-from lplab.quantizers import Sawb
 from tests.claims.changed_numbers import judged, where
 
 PACT, SAWB = pact_2018.PACT_2018, sawb_2019.SAWB_2019
@@ -55,7 +54,7 @@ def test_the_stored_coefficients_can_be_fitted_again(levels):
 
 def test_min_max_and_sawb_share_a_grid_but_not_its_ends():
     w = np.random.default_rng(0).normal(size=4096).astype(np.float32)
-    wide, narrow = (np.unique(q.quantize(w)) for q in (sawb_2019.MinMax(), Sawb(2)))
+    wide, narrow = (np.unique(q.quantize(w)) for q in (sawb_2019.MinMax(), quantizers.SAWB(2)))
     assert wide[-1] == np.abs(w).max() > 1.5 * narrow[-1]
     for levels in (wide, narrow):
         np.testing.assert_allclose(levels / levels[-1], [-1, -1 / 3, 1 / 3, 1], rtol=1e-6)

@@ -21,7 +21,7 @@ class Conv1D(nn.Module):
         return torch.addmm(self.bias, x.view(-1, x.size(-1)), self.weight).view(size)
 
 
-class Gpt2Style(nn.Module):
+class GPT2Style(nn.Module):
     """Another code base's style: Conv1D, split heads by permute, tied output weights, masks as buffers, no biases."""
 
     def __init__(self, vocabulary=11, width=16, heads=2, context=12):
@@ -100,7 +100,7 @@ def classify(model, x, y):
 def gpt2(seed=0):
     torch.manual_seed(seed)
     ids = torch.randint(11, (6, 10))
-    return Gpt2Style(), lambda model: model(ids, labels=ids)["loss"]
+    return GPT2Style(), lambda model: model(ids, labels=ids)["loss"]
 
 
 def speech(seed=0):

@@ -19,7 +19,7 @@ RULES = sorted(
         for name in recipes.names()
         for layer in (recipes.get(name), *recipes.get(name).exceptions.values())
         for rule in (getattr(layer, role) for role in (*ROLES, *BACKWARD_OPERANDS))
-        if rule is not None and not rule.rounding.is_stochastic and not rule.learned and "Luq" not in repr(rule)
+        if rule is not None and not rule.rounding.is_stochastic and not rule.learned and "LUQ" not in repr(rule)
     },
     key=repr,
 )

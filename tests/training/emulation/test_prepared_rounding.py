@@ -9,7 +9,7 @@ from lplab.formats import IntFormat, Rounding
 from lplab.formats.paths import kernel_selection
 from lplab.formats.paths.array_kernels import MIN_ELEMENTS_TO_SHARE
 from lplab.formats.paths.numba_kernels import PIECE
-from lplab.quantizers import Quantizer, Sawb, two_phase
+from lplab.quantizers import SAWB, Quantizer, two_phase
 from lplab.training.emulation import prepared_rounding
 from lplab.training.emulation.quantized_op import QuantizedOp
 from lplab.training.emulation.rounders import dual_rounding, rounder_of
@@ -87,7 +87,7 @@ def test_large_tensors_are_the_same_at_every_thread_count(name, rounding, thread
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
-    "rule", [QuantSpec(quantizer=Sawb(4)), QuantSpec(quantizer=Sawb(3)), QuantSpec(quantizer=Sawb(row="403_16"))]
+    "rule", [QuantSpec(quantizer=SAWB(4)), QuantSpec(quantizer=SAWB(3)), QuantSpec(quantizer=SAWB(row="403_16"))]
 )
 def test_sawb_in_a_layer_is_sawb(rule, layout):
     x = LAYOUTS[layout](numbers()[:, 1:]).contiguous()

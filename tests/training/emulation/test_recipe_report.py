@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from lplab.arithmetic import Accumulator
-from lplab.quantizers import Amax, Luq, Quantizer, Sawb
+from lplab.quantizers import LUQ, SAWB, Amax, Quantizer
 from lplab.training import (
     LayerRules,
     LearnedClip,
@@ -183,11 +183,11 @@ def test_every_float32_has_its_reason(options, because):
      ("int8", "nearest even", "Amax(power_of_two=False) of each tensor along axis 0")),
     (QuantSpec("mxfp4"), ("mxfp4", "nearest even", "e8m0 for each 32")),
     (QuantSpec("nvfp4"), ("nvfp4", "nearest even", "e4m3fn for each 16, one for the tensor")),
-    (QuantSpec(quantizer=Sawb(2, axis=0)),
+    (QuantSpec(quantizer=SAWB(2, axis=0)),
      ("SAWB 4 levels", "nearest even", "SAWB's clip of each tensor along axis 0")),
-    (QuantSpec(quantizer=Luq(samples=2)),
+    (QuantSpec(quantizer=LUQ(samples=2)),
      ("LUQ 4 bits", "stochastic, 16 bits, mean of 2", "largest magnitude of each tensor")),
-    (QuantSpec(quantizer=Luq(nearest=True)), ("LUQ 4 bits", "nearest", "largest magnitude of each tensor")),
+    (QuantSpec(quantizer=LUQ(nearest=True)), ("LUQ 4 bits", "nearest", "largest magnitude of each tensor")),
     (QuantSpec(quantizer=Quantizer("int4", Amax(), "nearest_away")),
      ("int4", "nearest away", "Amax(power_of_two=False) of each tensor")),
 ])  # fmt: skip

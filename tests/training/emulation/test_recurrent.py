@@ -51,7 +51,7 @@ def uses_one_node(y):
         if node is not None and node not in seen:
             seen.add(node)
             nodes += [following for following, _ in node.next_functions]
-    return any("LstmSequence" in node.name() for node in seen)
+    return any("LSTMSequence" in node.name() for node in seen)
 
 
 def results(model, x, states, loss_of, steps=3):

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from lplab.quantizers import Luq, Sawb
+from lplab.quantizers import LUQ, SAWB
 from lplab.training.emulation import rounders
 from lplab.training.emulation.prepared_rounding import MIN_ELEMENTS_TO_SHARE
 from lplab.training.emulation.quantized_op import QuantizedOp
@@ -27,7 +27,7 @@ INPUTS = {
 
 
 @pytest.mark.parametrize("quantizer", [
-    Luq(), Luq(samples=3), Luq(exponent_bits=1, random_bits=1), Luq(exponent_bits=4, random_bits=24), Luq(nearest=True),
+    LUQ(), LUQ(samples=3), LUQ(exponent_bits=1, random_bits=1), LUQ(exponent_bits=4, random_bits=24), LUQ(nearest=True),
 ], ids=repr)  # fmt: skip
 @pytest.mark.parametrize("kind", INPUTS)
 def test_luq_in_a_layer_is_luq(kind, quantizer):
@@ -44,7 +44,7 @@ def test_luq_in_a_layer_is_luq(kind, quantizer):
 @pytest.mark.parametrize("row", ["ternary", "403", "703", "803"])
 @pytest.mark.parametrize("kind", INPUTS)
 def test_sawb_in_one_call_is_sawb(kind, row):
-    quantizer = Sawb(row=row)
+    quantizer = SAWB(row=row)
     rounder = rounder_of(QuantSpec(quantizer=quantizer))
     rounder(torch.randn(200, 200), 0, 1.0)  # loads the loop
     torch.manual_seed(0)
@@ -58,8 +58,8 @@ def test_sawb_in_one_call_is_sawb(kind, row):
 
 @pytest.mark.parametrize("rule", [
     QuantSpec("hfp8_forward"), QuantSpec("e5m2", "stochastic"), QuantSpec("int4"), QuantSpec("radix4_fp4_even"),
-    QuantSpec(quantizer=Sawb(4)), QuantSpec(quantizer=Sawb(row="403_16")), QuantSpec(quantizer=Luq()),
-    QuantSpec(quantizer=Luq(samples=3)), QuantSpec(),
+    QuantSpec(quantizer=SAWB(4)), QuantSpec(quantizer=SAWB(row="403_16")), QuantSpec(quantizer=LUQ()),
+    QuantSpec(quantizer=LUQ(samples=3)), QuantSpec(),
 ], ids=repr)  # fmt: skip
 @pytest.mark.parametrize("kind", INPUTS)
 def test_rounding_into_memory_has_the_same_bits_and_draws(kind, rule):
@@ -79,7 +79,7 @@ def test_rounding_into_memory_has_the_same_bits_and_draws(kind, rule):
     assert plain.state_dict() == into.state_dict() and plain.last_seed == into.last_seed
 
 
-@pytest.mark.parametrize("rule", [QuantSpec("e5m2"), QuantSpec(quantizer=Sawb(4)), QuantSpec(quantizer=Luq())])
+@pytest.mark.parametrize("rule", [QuantSpec("e5m2"), QuantSpec(quantizer=SAWB(4)), QuantSpec(quantizer=LUQ())])
 def test_what_is_written_at_an_address(rule):
     rounder, x = rounder_of(rule), torch.randn(300, 300)
     out = torch.empty_like(x)
@@ -93,7 +93,7 @@ def test_what_is_written_at_an_address(rule):
 
 
 def test_zeros_that_have_no_clip():
-    quantizer = Sawb(4)
+    quantizer = SAWB(4)
     rounder = rounder_of(QuantSpec(quantizer=quantizer))
     rounder(torch.randn(200, 200), 0, 1.0)  # loads the loop
     shapes = [(size, 3) for size in range(1, rounders.MAX_SHAPES_OF_ZEROS + 3)]
@@ -114,7 +114,7 @@ def test_zeros_are_rounded_once_for_a_shape(monkeypatch):
         return general(rounder, x, *arguments)
 
     monkeypatch.setattr(QuantizerRounder, "__call__", counted)
-    rounder = rounder_of.__wrapped__(QuantSpec(quantizer=Sawb(4)))
+    rounder = rounder_of.__wrapped__(QuantSpec(quantizer=SAWB(4)))
     for _ in range(5):
         rounder(torch.zeros(16, 128))
     assert calls == [(16, 128)]

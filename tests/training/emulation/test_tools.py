@@ -337,7 +337,7 @@ def jit_trace_of_a_format(format):
     torch.jit.trace(lambda x: formats.straight_through(format, x, clip=True), X.clone().requires_grad_())(
         x
     ).sum().backward()
-    assert torch.equal(x.grad, ((x >= format.lowest) & (x <= format.max)).float())
+    assert torch.equal(x.grad, ((x >= format.min) & (x <= format.max)).float())
 
 
 def make_fx_of_a_format(format):

@@ -65,7 +65,7 @@ def test_resuming_with_adam(kind):
 
 
 @pytest.mark.parametrize(("other", "message"), [
-    (lambda: trainer(recipes.get("luq_2022", samples=2)), r"switches of the recipe are .*Luq\(samples=1"),
+    (lambda: trainer(recipes.get("luq_2022", samples=2)), r"switches of the recipe are .*LUQ\(samples=1"),
     (lambda: trainer("luq_2022", seed=1), "is of seed 0, this trainer's is 1"),
     (lambda: Trainer(net(), data(), "luq_2022", optimizer="adam"), "is of optimizer 'SGD', this trainer's is 'Adam'"),
 ])  # fmt: skip

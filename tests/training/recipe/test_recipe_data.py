@@ -200,7 +200,7 @@ NOT_DATA = {
     "a loss scale": (Recipe(loss_scale=8.0), "nor a loss scale"),
     "results": (Recipe(output="bf16"), "output is rounded, too"),
     "an accumulator": (Recipe(accumulator="chunked"), "no accumulator"),
-    "a quantizer": (recipes.get("pact_sawb_2019").replace(activation=None, exceptions={}), "describe no Sawb"),
+    "a quantizer": (recipes.get("pact_sawb_2019").replace(activation=None, exceptions={}), "describe no SAWB"),
     "blocks along another axis": (Recipe(weight=QuantSpec("nvfp4", axis=0)), "along the axis of the product's sum"),
     "another kind of layer": (Recipe(exceptions={"depthwise": LayerRules()}), "no exception of the kind 'depthwise'"),
     "a format of one's own": (Recipe(weight=F.FloatFormat(3, 3)), "no format of the catalogue"),

@@ -5,7 +5,7 @@ import pytest
 
 from lplab import formats as F
 from lplab.arithmetic import Accumulator
-from lplab.quantizers import NVFP4_SIGNS, Amax, Hadamard, Luq, Radix4, Sawb
+from lplab.quantizers import LUQ, NVFP4_SIGNS, SAWB, Amax, Hadamard, Radix4
 from lplab.training import PerLayerGradScale, QuantSpec, recipes
 from lplab.training.recipe.published_8bit import DLFLOAT, STOCHASTIC_14
 from lplab.training.recipe.recipe import CHUNKED, PROMOTED
@@ -35,13 +35,13 @@ SWITCHES = [  # recipe, switches, and what must be: a path into the recipe → a
      "depthwise.activation": QuantSpec("hfp8_forward")}),
     ("hfp8_2019", {"update": "fp32"}, {"update.is_identity": True}),
     ("hfp8_2019", {"loss_scale": 1000.0}, {"loss_scale": 1000.0}),
-    ("pact_sawb_2019", {"bits": 4}, {"weight.quantizer": Sawb(4), "activation.learned.bits": 4}),
-    ("pact_sawb_2019", {"sawb": "2bit_2018"}, {"weight.quantizer": Sawb(2, "2bit_2018")}),
+    ("pact_sawb_2019", {"bits": 4}, {"weight.quantizer": SAWB(4), "activation.learned.bits": 4}),
+    ("pact_sawb_2019", {"sawb": "2bit_2018"}, {"weight.quantizer": SAWB(2, "2bit_2018")}),
     ("pact_sawb_2019", {"first_last": "int8"}, {"first.weight": INT8, "last.activation": INT8,
      "first.output_gradient_dx": QuantSpec()}),
     ("pact_sawb_2019", {"shortcuts": "bf16"}, {"shortcut.weight": QuantSpec("bf16")}),
     ("int4_fp4_2020", {"gradients": "fp32"}, {"output_gradient_dx": QuantSpec(), "output_gradient_dw": QuantSpec(),
-     "weight.quantizer": Sawb(4)}),
+     "weight.quantizer": SAWB(4)}),
     ("int4_fp4_2020", {"phases": "single"}, {"output_gradient_dw": QuantSpec("radix4_fp4_even", "nearest_away",
      PerLayerGradScale())}),
     ("int4_fp4_2020", {"phases": "swapped"}, {"output_gradient_dx": QuantSpec("radix4_fp4_odd", "nearest_away",
@@ -53,15 +53,15 @@ SWITCHES = [  # recipe, switches, and what must be: a path into the recipe → a
     ("int4_fp4_2020", {"dw": "fp8"}, {"output_gradient_dw": FP8_PER_LAYER,
      "output_gradient_dx": QuantSpec("radix4_fp4_even", "nearest_away", PerLayerGradScale())}),
     ("int4_fp4_2020", {"pointwise": "fp8"}, {"pointwise.output_gradient_dx": FP8_PER_LAYER,
-     "pointwise.output_gradient_dw": FP8_PER_LAYER, "pointwise.weight.quantizer": Sawb(4)}),
+     "pointwise.output_gradient_dw": FP8_PER_LAYER, "pointwise.weight.quantizer": SAWB(4)}),
     ("int4_fp4_2020", {"pointwise": "reducing_fp8"}, {"reducing.output_gradient_dx": FP8_PER_LAYER}),
-    ("int4_fp4_2020", {"bits": 2}, {"weight.quantizer": Sawb(2), "activation.learned.bits": 2}),
-    ("int4_fp4_2020", {"sawb": "403_16"}, {"weight.quantizer": Sawb(4, "403_16")}),
+    ("int4_fp4_2020", {"bits": 2}, {"weight.quantizer": SAWB(2), "activation.learned.bits": 2}),
+    ("int4_fp4_2020", {"sawb": "403_16"}, {"weight.quantizer": SAWB(4, "403_16")}),
     ("int4_fp4_2020", {"first_last": "bf16"}, {"first.weight": QuantSpec("bf16"), "depthwise.weight": QuantSpec("bf16"),
      "shortcut.weight": QuantSpec("bf16")}),
-    ("luq_2022", {"samples": 2}, {"output_gradient_dw.quantizer": Luq(2), "output_gradient_dx.quantizer": Luq(1)}),
-    ("luq_2022", {"bits": 2}, {"weight.quantizer": Sawb(2), "activation.quantizer": Sawb(2)}),
-    ("luq_2022", {"sawb": "luq"}, {"weight.quantizer": Sawb(4, "luq"), "activation.quantizer": Sawb(4, "luq")}),
+    ("luq_2022", {"samples": 2}, {"output_gradient_dw.quantizer": LUQ(2), "output_gradient_dx.quantizer": LUQ(1)}),
+    ("luq_2022", {"bits": 2}, {"weight.quantizer": SAWB(2), "activation.quantizer": SAWB(2)}),
+    ("luq_2022", {"sawb": "luq"}, {"weight.quantizer": SAWB(4, "luq"), "activation.quantizer": SAWB(4, "luq")}),
     ("luq_2022", {"first_last": "dlfloat16"}, {"first.weight": DLFLOAT, "last.weight": DLFLOAT}),
     ("deepseek_2024", {"tile": 64}, {"activation.format.tile": (1, 64), "weight.format.tile": (128, 128)}),
     ("deepseek_2024", {"weight_tile": None}, {"weight.format.tile": (1, 128), "weight_dx.format.tile": (1, 128)}),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lplab import claims, datasets
-from lplab.quantizers import Sawb, pact_forward, sawb_clip
+from lplab.quantizers import SAWB, pact_forward, sawb_clip
 from lplab.widgets import ClipExplorer, live_clips
 from lplab.widgets.explorers import clip_explorer as cs
 from lplab.widgets.live import clip_training
@@ -70,7 +70,7 @@ def test_errors_are_those_of_the_quantizers():
     for bits in (2, 4, 5, 8):
         state = cs.ClipState("weights, attention, trained", bits, "SAWB")
         assert analysis.clip(state) == pytest.approx(sawb_clip(w, bits), rel=1e-6)
-        off = ((Sawb(bits).quantize(w) - w) ** 2).mean() / (w**2).mean()
+        off = ((SAWB(bits).quantize(w) - w) ** 2).mean() / (w**2).mean()
         assert analysis.error(state) == pytest.approx(off, rel=1e-5)
 
 
@@ -155,6 +155,9 @@ def test_a_tensor_of_ones_own():
     ({"rule": "amax"}, "unknown rule 'amax'; allowed: max"),
     ({"percent": 0}, "percent must be from 1 to 110, got 0"),
     ({"own": np.array([np.nan])}, "own must hold finite real numbers"),
+    ({"own": "SAWB"}, r"^own must be an array or a tensor, got 'SAWB'; did you mean rule='SAWB'\?$"),
+    ({"own": "SAWB, 2 bits"}, r"; did you mean preset='SAWB, 2 bits'\?$"),
+    ({"own": "gone"}, r"^own must be an array or a tensor, got 'gone'$"),
 ])  # fmt: skip
 def test_values_that_are_not_allowed_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):

@@ -82,7 +82,7 @@ def test_scores_and_sums_are_those_of_attention():
     """Position by position, for one head of queries."""
     recorded = language_model_recording()
     state = FewBitsState().changed(part=CACHE, tensor="keys", keys="token")
-    rounded_keys = few.Kivi(2, 32, 0).rounded(recorded.keys, "token")
+    rounded_keys = few.KIVI(2, 32, 0).rounded(recorded.keys, "token")
     errors = []
     for head in range(9):
         for position in range(256):
@@ -134,4 +134,4 @@ def test_copied_code_names_a_recipe_that_the_library_takes():
     for state in (FewBitsState(), FewBitsState().changed(part=WEIGHTS)):
         assert FewBits.from_name(state.recipe).name in state.code
     assert "ids[:4096]" in FewBitsState().changed(part=WEIGHTS, method="gptq").code
-    assert "Kivi(2, 32, 0, keys='channel', values='token')" in FewBitsState().changed(part=CACHE).code
+    assert "KIVI(2, 32, 0, keys='channel', values='token')" in FewBitsState().changed(part=CACHE).code

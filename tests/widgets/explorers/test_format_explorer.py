@@ -261,7 +261,9 @@ def test_error_in_a_callback_is_shown_and_raised(explorer, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"tensor": "gradiants"}, "gradiants"),
+        ({"tensor": "gradiants"}, r"no captured tensor 'gradiants'; closest: .*; captured\(\).names\(\) lists all$"),
+        ({"tensor": "e5m2"}, r"no captured tensor 'e5m2'.*; did you mean preset='e5m2'\?$"),
+        ({"tensor": "stochastic"}, r"no captured tensor 'stochastic'.*; did you mean rounding='stochastic'\?$"),
         ({"preset": "e4m3fm"}, "e4m3"),
         ({"tensor": np.array(["a"])}, "real numbers are needed"),
         ({"tensor": np.empty(0)}, "real numbers are needed"),

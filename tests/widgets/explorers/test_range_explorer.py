@@ -136,6 +136,10 @@ def test_what_cannot_be_shown_is_refused():
         RangeExplorer(3)
     with pytest.raises(ValueError, match="at least one record"):
         RangeExplorer(Recorder())
+    with pytest.raises(FileNotFoundError, match=r"^there is no file bf16.*; did you mean format='bf16'\?$"):
+        RangeExplorer("bf16")
+    with pytest.raises(FileNotFoundError, match=r"^there is no file gone\.npz[^;]*$"):
+        RangeExplorer("gone.npz")
     with pytest.raises(ValueError, match="there are: Transformer, residual net"):
         RangeExplorer().set(recording="mine")
 
