@@ -315,7 +315,7 @@ claim.compared(
     ours=in_their_unit,
 )
 claim.found(
-    scales_lie_apart, holds="scales at least 5 octaves apart", fails="not in both networks are scales 5 octaves apart"
+    scales_lie_apart, holds="scales at least 5 octaves apart", fails="scales 5 octaves apart in one network at most"
 )
 claim.found(
     per_layer_is_better,
