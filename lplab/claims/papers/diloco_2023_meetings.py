@@ -57,8 +57,9 @@ claim = ClaimBuilder(
     seeds=SEEDS,
     budget_seconds=1200,
     budget=LONG,
-    limits="The paper's 2.9 % are for 20 times fewer meetings, ours for 5 times fewer. A meeting every 60 steps leaves 4 "
-    "meetings, too few for a momentum of 0.9. The texts are of one novel, and the checkpoint was trained with all of it.",
+    limits="The paper's 2.9 % are for 20 times fewer meetings, ours for 5 times fewer. A meeting every 60 steps leaves "
+    "4 meetings, too few for a momentum of 0.9. The texts are of one novel, and the checkpoint was trained with all of "
+    "it.",
 )
 
 

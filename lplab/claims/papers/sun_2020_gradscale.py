@@ -201,9 +201,9 @@ def the_grid_covers_them(results: Results) -> CheckResult:
     most = max(float(spread.max()) for spread in spreads.values())
     return CheckResult(
         most < OCTAVES,
-        f"The largest gradients of the layers lie {text} apart. From the smallest to the largest number of radix-4 FP4 "
-        f"there are {OCTAVES} octaves: at the best single scale the layer that is worst off still has "
-        f"{OCTAVES - most:.0f} of them.",
+        f"At the checkpoint the largest gradients of the linear layers lie {text} apart. From the smallest to the "
+        f"largest number of radix-4 FP4 there are {OCTAVES} octaves: at the best single scale the layer that is worst "
+        f"off still has {OCTAVES - most:.0f} of them.",
     )
 
 
