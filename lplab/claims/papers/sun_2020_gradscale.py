@@ -157,7 +157,7 @@ def scales_lie_apart(results: Results) -> CheckResult:
     text = join_words([f"{low_to_high(o.tolist(), 0)} ({network})" for network, o in octaves.items()])
     return CheckResult(
         all(bool(o.min() >= MIN_OCTAVES_APART) for o in octaves.values()),
-        f"At the end the scales of the layers span {text} octaves.",
+        f"At the end the scales of the layers, and of the products of attention, span {text} octaves.",
     )
 
 
