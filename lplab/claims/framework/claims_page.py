@@ -21,24 +21,38 @@ HEADING = f"""# Published claims, and what they do here
 
 Each row is a statement of a paper and a small experiment that anybody can run again: `lplab claims run ID` measures
 it and keeps the numbers in [`data/claims`](../data/claims). A verdict is computed from these numbers, and so are the
-words behind it, which say what was found. *Shown* means that every criterion that follows from the paper's statement
-holds. *Shown in part* means that some criteria hold, or that all do and something speaks against the statement as a
-whole, such as a network that was left out. *Undecided* means that no criterion holds and none is refuted. A claim's
-own section has their numbers and ours; unfold it to see what decides, and what we measured to explain it. *Not shown*
-does not mean that the paper is wrong: it means that this small experiment does not show it. Some claims have a
-[larger experiment](measure_claims.md#the-larger-runs), too, on real pictures or for thousands of steps: its verdict
-stands below the small one's, and neither replaces the other. *Shown for the unit, not
-for a training* is a statement that is true of an arithmetic unit and not of what is made with it. *Not shown, and the
-paper says why* is a statement whose own paper names a reason why a network as small as ours would not show it; we
-measured whether that reason is met. Our numbers are medians over the seeds, or means of differences between pairs of
-trainings, with the smallest and the largest in brackets. A mean of differences is *surely* above a limit if every one
-of them is, and Student's test at 5 % says so, too; *surely within* is the same from the other side. With three seeds
-both often fail. Then the check is *undecided*: it does not hold, and its opposite is not sure either. Where a claim
-is about machines, its numbers are computed by a model, and the section says so. Behind *theirs* stands how we know
-it: *read* in the paper, *second-hand* from somebody who quotes it, or *recalled* from memory and not looked up. More
-published numbers of machines stand in [numbers.md](numbers.md). Words such as [perplexity](glossary.md#perplexity),
-[scale](glossary.md#scale), [zero](glossary.md#zero-point), [group](glossary.md#group) and [bits a
-token](glossary.md#bits-a-token) stand in [the glossary](glossary.md).
+words behind it, which say what was found. Some claims have a [larger experiment](measure_claims.md#the-larger-runs),
+too, on real pictures or for thousands of steps. Its verdict stands below the small one's, and neither replaces the
+other. Each claim has a section with the paper's numbers and ours. Unfold it to see what decides, and what we measured
+to explain it.
+
+What the verdicts mean:
+
+- *Shown*: every criterion that follows from the paper's statement holds.
+- *Shown in part*: some criteria hold, or all do and something speaks against the statement as a whole, such as a
+  network that was left out.
+- *Undecided*: no criterion holds, and none is refuted.
+- *Not shown*: the experiment does not show the statement. That does not mean that the paper is wrong.
+- *Shown for the unit, not for a training*: the statement is true of an arithmetic unit and not of what is made with it.
+- *Not shown, and the paper says why*: the paper names a reason why a network as small as ours would not show it. We
+  measured whether that reason is met.
+
+A card in a notebook says *holds here* for shown, *holds in part* for shown in part, and *does not show here* for not
+shown, if the claim has one experiment.
+
+How to read the numbers:
+
+- Our numbers are medians over the seeds, or means of differences between pairs of trainings, with the smallest and the
+  largest in brackets. A loss in bits is the loss in nats, as PyTorch gives it, divided by ln 2.
+- A mean of differences is *surely* above a limit if every difference is, and Student's test at 5 % says so, too.
+  *Surely within* is the same from the other side. With three seeds both often fail. Then the check is *undecided*: it
+  does not hold, and its opposite is not sure either.
+- Behind *theirs* stands how we know it: *read* in the paper, *second-hand* from somebody who quotes it, or *recalled*
+  from memory and not looked up.
+- Where a claim is about machines, its numbers are computed by a model, and the section says so. More published numbers
+  of machines stand in [numbers.md](numbers.md).
+- Words such as [perplexity](glossary.md#perplexity), [scale](glossary.md#scale), [zero](glossary.md#zero-point),
+  [group](glossary.md#group) and [bits a token](glossary.md#bits-a-token) stand in [the glossary](glossary.md).
 
 This page is made from the stored numbers: `{COMMAND}`. The same claims as cards, each with a small figure, are a web
 page of its own: `lplab claims table --html -o claims.html`. In a notebook, `figures.verdict_card("wang_2018")` shows

@@ -40,7 +40,7 @@ claim = ClaimBuilder(
     budget_seconds=1800,
     budget=LONG,
     limits=f"A small LSTM and a short training: {STEPS:,} steps are some fifteen times as long as an element waits, in "
-    "the paper some hundred times. Three pairs bound a difference only where they agree.",
+    "the paper some two thousand times. Three pairs bound a difference only where they agree.",
 )
 
 

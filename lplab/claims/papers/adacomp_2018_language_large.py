@@ -41,8 +41,8 @@ claim = ClaimBuilder.larger(
     seeds=(0, 1, 2, 3, 4),
     budget_seconds=2700,
     limits=f"A small LSTM, each window of which begins with a state of zeros. {STEPS:,} steps are {STEPS / WAIT:.0f} "
-    "times as long as an element waits, in the paper some thousand times. Steps, batch and unrolling of the paper's "
-    "network are recalled.",
+    f"times as long as an element waits if each bin sends {BIN / WAIT:.0f}, in the paper some two thousand times. "
+    "Steps, batch and unrolling of the paper's network are recalled.",
     parity=(
         ParityRow(
             "steps an element waits, over all steps", WAIT / _STEPS_OF_THE_PAPER,

@@ -74,8 +74,9 @@ claim = ClaimBuilder(
     points=POINTS,
     seeds=(0, 1, 2),
     budget_seconds=180,
-    limits="Short trainings: an element waits 25 or 50 of 200 or 300 steps, in the paper 100 of 450,000. 64 learners "
-    "have one example each, where the paper gives each 32; learning rates are not scaled up with the learners.",
+    limits="Short trainings: an element waits 25 or 50 of 160 to 300 steps, in the paper some 100 of 60,000. 64 "
+    "learners have one example each, where the paper gives each 32; learning rates are not scaled up with the "
+    "learners.",
 )
 
 

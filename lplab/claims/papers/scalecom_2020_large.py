@@ -254,7 +254,7 @@ claim.compared(theirs_on="ImageNet, ResNet-50 and others", ours_on="Fashion-MNIS
 claim.found(claim.criteria[0].test, holds="as accurate with 4 learners", fails="less accurate with 4 learners")
 claim.found(
     claim.criteria[1].test,
-    holds="with 64, too, at a scaled rate with the filter",
+    holds="as accurate with 64 at a scaled rate with the filter",
     fails="less accurate with 64 learners at a scaled rate",
 )
 

@@ -28,8 +28,8 @@ claim = ClaimBuilder(
     where="table 2 and the guide for compression ratios",
     statement="One element of 25, 50 or 400 is sent, by the multiplications per gradient value of a layer; whole "
     "networks come to 112, 96 and 155.",
-    published="ResNet-18 112 times, ResNet-50 96 times, MobileNetV2 155 times (second-hand); the guide (recalled); "
-    "what it leaves open (rebuilt by us)",
+    published="ResNet-18 112 times, ResNet-50 96 times, MobileNetV2 155 times (second-hand); the guide for the "
+    "ratio of a layer (recalled), rebuilt by us where it leaves something open",
     experiment="The layer lists of the three networks at 224 × 224: from 197 uses of a weight on one of 25, from 128 "
     "one of 50, else one of 400; the first convolution dense, biases and normalization one of 25. Arithmetic, the same "
     "at every run.",

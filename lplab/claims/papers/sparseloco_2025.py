@@ -46,10 +46,10 @@ claim = ClaimBuilder(
     seeds=SEEDS,
     budget_seconds=900,
     budget=LONG,
-    limits="A hundred thousand parameters and 20 meetings. Chunks of this net are smaller than 4,096 where its "
-    "matrices are, and vectors go whole: its messages are 79 times shorter than in float32. Nesterov's rate and "
-    "momentum are DiLoCo's, not tuned for sparse messages. ScaleCom and AdaComp are made for a message in each step, "
-    "not for 20 in all.",
+    limits="A hundred thousand parameters and 20 meetings. Where a matrix of this net is smaller than 4,096, so is its "
+    "chunk, and vectors go whole: messages are 79 times shorter than in float32. Nesterov's rate and momentum are "
+    "DiLoCo's, not tuned for sparse messages. ScaleCom and AdaComp are made for a message in each step, not for 20 in "
+    "all.",
 )
 
 

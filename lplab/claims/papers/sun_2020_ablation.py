@@ -224,7 +224,8 @@ def seeds_would_hide_it(results: Results) -> CheckResult:
 def measured(results: Results) -> str:
     """What the Transformers lose against float32, and the errors of the gradients."""
     text = "; ".join(f"{name} {paired_text(_gaps(results, TEXT, name)[1], 3)}" for name in (*ORDER[TEXT][1:], SINGLE))
-    return f"Transformer, test loss against float32: {text} bits. {gradients_are_in_order(results).sentence}"
+    gradients = gradients_are_in_order(results).sentence.removesuffix(".")
+    return f"Transformer, test loss against float32: {text} bits. {gradients}"
 
 
 claim.draw(

@@ -46,8 +46,8 @@ claim = ClaimBuilder(
     budget_seconds=7200,
     budget=LONG,
     limits=f"A net of eight channels for {STEPS:,} steps: the paper's have hundreds of channels and some hundred "
-    "thousand steps, over which a small bias adds up: what they count in thousands is a factor here. The character "
-    "Transformer, which has no batch norms, tells one phase from two in sun_2020_ablation.",
+    "thousand steps, over which a small bias adds up: their running means reach thousands, ours grow by a small "
+    "factor. The character Transformer, which has no batch norms, tells one phase from two in sun_2020_ablation.",
 )
 
 

@@ -160,7 +160,7 @@ def drift_grows(results: Results) -> CheckResult:
     )
 
 
-@claim.explanation("In training, too, one phase is worse than two")
+@claim.explanation("In training one phase is worse than two")
 def worse_in_training(results: Results) -> CheckResult:
     """Whether the training loss, a mean over more pictures than the test has, tells one phase from two."""
     gaps = loss_gaps(results, {"recipe": SINGLE}, {"recipe": TWO})

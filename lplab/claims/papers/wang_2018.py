@@ -34,7 +34,7 @@ claim = ClaimBuilder(
     paper=cite("wang_2018"),
     where="figure 3b",
     statement="A sum of numbers of mean 1 and standard deviation 1 in a 16-bit accumulator (1-6-9) stops growing at a "
-    "length of 4,096; chunk-based accumulation, with chunks of 32 and more, follows the sum in 32 bits, and so does "
+    "length of 4,096; chunk-based accumulation, with chunks of 32 to 256, follows the sum in 32 bits, and so does "
     "stochastic rounding.",
     published="stops at a length of 4,096 without chunks; no visible error with chunks from 32 (read off the figure)",
     experiment="The same sum of 65,536 uniform numbers of ten significant bits, every addition rounded to 1-6-9.",

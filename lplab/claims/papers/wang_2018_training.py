@@ -221,8 +221,8 @@ claim.compared(
 )
 claim.found(
     unchunked_error_exceeds_operand_error,
-    holds="without chunks sums are worse than FP8 operands",
-    fails="without chunks sums are no worse than FP8 operands",
+    holds="sums without chunks err more than FP8 operands",
+    fails="sums without chunks err no more than FP8 operands",
 )
 claim.found(
     chunks_are_harmless,
