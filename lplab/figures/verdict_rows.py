@@ -83,7 +83,7 @@ class Axis:
 
     Args:
         rows: all of them.
-        drawing: says whether the axis is logarithmic and what it covers at least.
+        drawing: says whether the axis is logarithmic, what it covers at least, and whether 0 means no difference.
     """
 
     def __init__(self, rows: Sequence[DrawnRow], drawing: Drawing) -> None:
@@ -92,6 +92,7 @@ class Axis:
         if self.logarithmic:
             values = [value for value in values if value > 0]
         self.low, self.high = min(values), max(values)
+        self.differences = drawing.differences or self.low < 0 < self.high
         if not self.logarithmic and 0 < self.low < 0.4 * self.high:
             self.low = 0.0  # far from zero the axis is cut, so that the seeds can be told apart
 
@@ -112,8 +113,9 @@ class Axis:
 
     @property
     def zero(self) -> float | None:
-        """Where zero lies, in per cent from the left, if it lies between the ends."""
-        return self.place(0.0) if self.low < 0 < self.high and not self.logarithmic else None
+        """Where zero lies, in per cent from the left, if it is on the axis and means no difference."""
+        on_axis = not self.logarithmic and self.low <= 0 <= self.high
+        return self.place(0.0) if on_axis and self.differences else None
 
     @property
     def numbers_html(self) -> str:

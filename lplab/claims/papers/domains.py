@@ -302,6 +302,7 @@ for _domain in DOMAINS:
         f"{_domain}, above float32, {'% of the loss' if _domain == CHARACTERS else 'points'}",
         _rows(_domain),
         statistic=MEAN,
+        differences=True,
     )
 
 claim.compared(
