@@ -139,7 +139,7 @@ def strip(row: DrawnRow, axis: Axis, ours: str) -> str:
     parts = [f'<line x1="0" x2="100%" y1="{STRIP - 1}" y2="{STRIP - 1}" stroke="currentColor" stroke-opacity="0.2"/>']
     if axis.zero is not None:
         zero = f"{axis.zero:.2f}%"
-        parts.append(f'<line x1="{zero}" x2="{zero}" y1="0" y2="{STRIP}" stroke="currentColor" stroke-opacity="0.5"/>')
+        parts.append(f'<line x1="{zero}" x2="{zero}" y1="2" y2="{STRIP}" stroke="currentColor" stroke-opacity="0.5"/>')
     parts += _span(row.theirs, axis, STRIP - 6, their_colour) + _span(row.values, axis, 8, colour)
     for value in row.theirs:
         parts.append(
