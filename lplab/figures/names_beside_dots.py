@@ -48,12 +48,16 @@ def places_beside_dots(
 
 
 def _box_of_name(x: float, y: float, name: str, place: str) -> Box:
-    """What a name covers beside a dot at (x, y)."""
+    """What a name covers beside a dot at (x, y), with the gap between them: a line in the gap would part the two."""
     width = LETTER * len(name)
     vertical, horizontal = place.split()
-    left = {"left": x - BESIDE - width, "center": x - width / 2, "right": x + BESIDE}[horizontal]
+    left, right = {
+        "left": (x - BESIDE - width, x - DOT),
+        "center": (x - width / 2, x + width / 2),
+        "right": (x + DOT, x + BESIDE + width),
+    }[horizontal]
     top = {"top": y - BESIDE - LINE, "middle": y - LINE / 2, "bottom": y + BESIDE}[vertical]
-    return left, top, left + width, top + LINE
+    return left, top, right, top + LINE
 
 
 def _overlap(a: Box, b: Box) -> bool:
