@@ -16,7 +16,7 @@ from lplab.hardware.units import duration
 
 Curve = tuple[Any, Any]  # steps and losses, of one length
 ROOM = 0.3  # decades beside the outermost dots of the plane, for their names
-ROOM_BEFORE_BUDGET = 1.0  # the same at the left where there is a budget, on whose line no name stands
+ROOM_BEFORE_BUDGET = 1.1  # the same at the left where there is a budget, on whose line no name stands
 NARROWEST_PLOT, PHONE_PLOT = 340, 205  # pixels: widths of plots for which names are placed
 MARGINS = 114  # pixels, above and below the plot of the plane
 
@@ -57,11 +57,11 @@ def meeting_losses(
     for (name, curve), (dash, symbol) in zip(
         beside.items(), (("dot", "square-open"), ("dash", "diamond-open")), strict=False
     ):
-        x, y = _checked(name, curve)
+        x, y = _checked_curve(name, curve)
         look = traces.stroke(style.GREY, 1.5, dash)
         drawn.append(traces.curve(name, x, y, look, traces.marker(symbol, 7, style.GREY, edge=1.5), HOVER))
     for (name, curve), (colour, dash, symbol) in zip(curves.items(), style.SERIES, strict=False):
-        x, y = _checked(name, curve)
+        x, y = _checked_curve(name, curve)
         look = traces.stroke(colour, 2.5, dash)
         drawn.append(traces.curve(name, x, y, look, traces.marker(symbol, 7, colour), HOVER))
     ends = {trace["name"]: float(trace["y"][-1]) for trace in drawn if len(trace["y"])}
@@ -86,7 +86,7 @@ def meeting_losses(
 HOVER = "{name}<br>step  %{x}<br>%{y:.3f} bits"
 
 
-def _checked(name: str, curve: Curve) -> tuple[np.ndarray, np.ndarray]:
+def _checked_curve(name: str, curve: Curve) -> tuple[np.ndarray, np.ndarray]:
     steps, losses = (np.asarray(each, np.float64) for each in curve)
     if steps.shape != losses.shape or steps.ndim != 1:
         raise ValueError(f"{name}: one loss for each step is needed, got {losses.shape} losses and {steps.shape} steps")
@@ -194,7 +194,7 @@ def byte_loss_plane(
         f"{each} {bytes_word(sent)}, {loss:.3f}{more.get(each, '')}" for each, (sent, loss) in points.items()
     )
     lines = ", ".join(f"{each} {loss:.3f}" for each, loss in levels.items())
-    own = f"{name}: {_own(chosen, per)}{more.get(name, '')}"
+    own = f"{name}: {_chosen_text(chosen, per)}{more.get(name, '')}"
     signs = [(style.GREY, "╎", f"budget, {bytes_word(budget)}")] if budget else []
     signs += [(style.VERMILION, "┊", f"bytes of {name}") for _ in both[~is_known]]
     limit = f" The budget is {bytes_word(budget)}." if budget else ""
@@ -262,7 +262,7 @@ def _names_of_levels(name: str, levels: Mapping[str, float], left: float, **more
     )
 
 
-def _own(chosen: tuple[float, float] | None, per: str) -> str:
+def _chosen_text(chosen: tuple[float, float] | None, per: str) -> str:
     """What is known of the chosen way, in words."""
     if chosen is None:
         return "not measured yet"

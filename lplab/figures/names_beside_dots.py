@@ -13,6 +13,7 @@ LETTER, LINE = 6.4, 12  # pixels of a letter in the small size, and of a line
 DOT, DOT_OF_CHOSEN = 5, 9  # pixels, half the size
 BESIDE = DOT_OF_CHOSEN / 0.8 + 1  # pixels from the middle of a mark to its name, as plotly has it
 EDGE = 2  # pixels that names keep from lines
+CLEAR = 4  # pixels that names keep from other dots, so that each reads as that of its own
 
 
 def places_beside_dots(
@@ -34,12 +35,15 @@ def places_beside_dots(
     >>> places_beside_dots(np.array([[100.0, 50.0]]), ["before a line"], [(90.0, 0.0, 92.0, 100.0)], (300, 100))
     ['middle right']
     """
-    obstacles = [*taken, *((x - DOT, y - DOT, x + DOT, y + DOT) for x, y in dots.tolist())]
+    half = DOT + CLEAR
+    around_dots = [(x - half, y - half, x + half, y + half) for x, y in dots.tolist()]
+    obstacles = list(taken)
     places = dict.fromkeys(range(len(names)), PLACES[0])
     for k in np.argsort(dots[:, 0], kind="stable").tolist():  # from the left, where a name cannot stand left of its dot
         boxes = {place: _box_of_name(*dots[k].tolist(), names[k], place) for place in PLACES}
-        hits = {
-            place: sum(_overlap(box, other) for other in obstacles) + (not _is_inside(box, room))
+        others = [*obstacles, *around_dots[:k], *around_dots[k + 1 :]]
+        hits = {  # a name that is cut is not shown at all, which is worse than one that touches another
+            place: sum(_overlap(box, other) for other in others) + 2 * (not _is_inside(box, room))
             for place, box in boxes.items()
         }
         places[k] = min(PLACES, key=hits.__getitem__)

@@ -48,7 +48,7 @@ class CapstoneRun(widgets.LiveRun):
         own_plan, self.capstone, published = plan or capstone.plan, capstone, field(capstone=capstone)
         same = capstone.published(data)
         is_practice = own_plan == capstone.plan and tuple(seeds) == PRACTICE_SEEDS
-        self._known = known = known_score(data, seeds, capstone) if is_practice else None
+        self._known_score = known = known_score(data, seeds, capstone) if is_practice else None
         total = capstone.steps_of(seeds, own_plan)
         self._seeds, self._own_steps = len(seeds), own_plan.steps
         # On a seed come the scores of preparing, those of the recipe's own steps, and the one that has the gap.
@@ -93,7 +93,7 @@ class CapstoneRun(widgets.LiveRun):
 
     def counted(self) -> str:
         """The seeds that are done, and what is trained on each."""
-        if self._known is not None:
+        if self._known_score is not None:
             return "nothing was trained, as the gaps of this recipe are known"
         done = len(self._results[-1].gaps) if self._results else 0
         return f"{done} of {self._seeds} seeds, with {self.capstone.trained} on each"
