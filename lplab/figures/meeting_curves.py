@@ -171,18 +171,18 @@ def byte_loss_plane(
     low, high = ends.min() - (ROOM if budget is None else ROOM_BEFORE_BUDGET), ends.max() + ROOM
     ends = np.array([*losses, *height_of_dot])
     bottom, top = ends.min() - 0.12 * spread, ends.max() + 0.12 * spread
-    words = []
+    words: list[dict[str, Any]] = []
     # Traces of their own on a phone: whatever changes in them while they are shown is right at each width.
     for kind, is_phone, width in (("", False, NARROWEST_PLOT), (" on a phone", True, PHONE_PLOT)):
         shown = {each: (short or {}).get(each, each) if is_phone else each for each in (*points, *levels)}
-        more = {"visible": not is_phone, "meta": {"phone": {"visible": is_phone}}}
+        form = {"visible": not is_phone, "meta": {"phone": {"visible": is_phone}}}
         heights = {shown[level]: loss for level, loss in levels.items()}
         words += [
             _names_of_dots(
                 f"names{kind}", np.stack([np.log10(x), y], axis=1), [shown[way] for way in points], heights,
-                np.log10(limits), ((low, high), (bottom, top)), (width, height - MARGINS), **more,
+                np.log10(limits), ((low, high), (bottom, top)), (width, height - MARGINS), **form,
             ),
-            _names_of_levels(f"levels{kind}", heights, 10.0**low, **more),
+            _names_of_levels(f"levels{kind}", heights, 10.0**low, **form),
         ]  # fmt: skip
     layout = {
         "xaxis": axes.axis(low, high, what, type="log") | _byte_ticks(low, high),
