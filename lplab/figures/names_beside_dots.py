@@ -13,7 +13,7 @@ LETTER, LINE = 6.4, 12  # pixels of a letter in the small size, and of a line
 DOT, DOT_OF_CHOSEN = 5, 9  # pixels, half the size
 BESIDE = DOT_OF_CHOSEN / 0.8 + 1  # pixels from the middle of a mark to its name, as plotly has it
 EDGE = 2  # pixels that names keep from lines
-CLEAR = 4  # pixels that names keep from other dots, so that each reads as that of its own
+CLEAR = 4  # pixels that names keep from other dots and at their sides from other names
 
 
 def places_beside_dots(
@@ -47,7 +47,8 @@ def places_beside_dots(
             for place, box in boxes.items()
         }
         places[k] = min(PLACES, key=hits.__getitem__)
-        obstacles.append(boxes[places[k]])
+        left, top, right, bottom = boxes[places[k]]
+        obstacles.append((left - CLEAR, top, right + CLEAR, bottom))
     return list(places.values())
 
 
