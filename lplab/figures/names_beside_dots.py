@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 Box = tuple[float, float, float, float]  # left, top, right and bottom, in pixels
-PLACES = ("middle left", "middle right", "top center", "bottom center")  # the first that is free
-PLACES += ("top left", "bottom left", "top right", "bottom right")
+PLACES = (  # the first that is free
+    "middle left", "middle right", "top center", "bottom center", "top left", "bottom left", "top right", "bottom right",
+)  # fmt: skip
 LETTER, LINE = 6.4, 12  # pixels of a letter in the small size, and of a line
 DOT, DOT_OF_CHOSEN = 5, 9  # pixels, half the size
 BESIDE = DOT_OF_CHOSEN / 0.8 + 1  # pixels from the middle of a mark to its name, as plotly has it
@@ -40,7 +41,8 @@ def places_beside_dots(
     obstacles = list(taken)
     places = dict.fromkeys(range(len(names)), PLACES[0])
     for k in np.argsort(dots[:, 0], kind="stable").tolist():  # from the left, where a name cannot stand left of its dot
-        boxes = {place: _box_of_name(*dots[k].tolist(), names[k], place) for place in PLACES}
+        x, y = dots[k].tolist()
+        boxes = {place: _box_of_name(x, y, names[k], place) for place in PLACES}
         others = [*obstacles, *around_dots[:k], *around_dots[k + 1 :]]
         hits = {  # a name that is cut is not shown at all, which is worse than one that touches another
             place: sum(_overlap(box, other) for other in others) + 2 * (not _is_inside(box, room))
