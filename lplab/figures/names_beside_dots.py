@@ -8,7 +8,8 @@ import numpy as np
 
 Box = tuple[float, float, float, float]  # left, top, right and bottom, in pixels
 PLACES = (  # the first that is free
-    "middle left", "middle right", "top center", "bottom center", "top left", "bottom left", "top right", "bottom right",
+    "middle left", "middle right", "top center", "bottom center",
+    "top left", "bottom left", "top right", "bottom right",
 )  # fmt: skip
 LETTER, LINE = 6.4, 12  # pixels of a letter in the small size, and of a line
 DOT, DOT_OF_CHOSEN = 5, 9  # pixels, half the size
