@@ -346,7 +346,7 @@ def tell_gaps(to: ClaimBuilder, points: Sequence[Point], ours_on: str) -> None:
     to.summary(measured)
     for domain in ran:
         label = f"{domain}, above float32, {'% of the loss' if domain == CHARACTERS else 'points'}"
-        to.draw(label, rows(domain), statistic=MEAN)
+        to.draw(label, rows(domain), statistic=MEAN, differences=True)
     in_characters = {method: f"characters, {method}" for method in (HYBRID, NVFP4, ADACOMP, SCALECOM)}
     to.compared(theirs_on="ImageNet, translation, speech and others", ours_on=ours_on, rows=({}, in_characters))
 
