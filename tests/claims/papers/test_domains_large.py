@@ -69,7 +69,7 @@ def test_each_explanation_can_hold_and_can_fail():
     def found(**changes):
         return [each.test(results(**changes)).holds for each in DOMAINS_LARGE.explanations]
 
-    assert found() == [*[False] * 3, True, *[False] * 3, True, True]
+    assert found() == [*[False] * 3, True, *[False] * 3, True, False, True]
     assert found(depthwise_pictures_FP8_of_2018=0.1, characters_FP8_of_2018=0.1)[0]
     assert found(**{f"{each.replace(' ', '_')}_INT4_FP4": 0.1 for each in LARGER_DOMAINS})[1]
     assert found(depthwise_pictures_INT4_FP4=0.2, pictures_INT4_FP4=0.1)[2]
@@ -81,8 +81,10 @@ def test_each_explanation_can_hold_and_can_fail():
     assert found(characters_ScaleCom=0.13, **rates)[5:7] == [True, True]
     assert found(characters_ScaleCom=0.07, **rates)[5:7] == [False, False]
     assert not found(pictures_ScaleCom=1.5)[7]
+    beyond = {f"characters_{method}".replace("/", "_"): 0.2 for method in (FOUR, NVFP4, ADACOMP, SCALECOM)}
+    assert found(**beyond)[8] and not found(**beyond, pictures_AdaComp=1.5)[8]
     small = Results((p, s, {**n, "smaller": 2.0} if "smaller" in n else n) for p, s, n in results().rows)
-    assert not DOMAINS_LARGE.explanations[8].test(small).holds
+    assert not DOMAINS_LARGE.explanations[9].test(small).holds
 
 
 def test_the_rows_of_parity_count_what_the_networks_have():
