@@ -231,7 +231,7 @@ class ClaimBuilder:
         self.badge.append(BadgeClause(tuple(checks), holds, fails, limits))
 
     def leaves_out(self, words: str) -> None:
-        """Add to the badge what the experiment leaves out of the statement; the claim then holds in part at most."""
+        """Add to the badge what the experiment leaves out of the statement; the claim is then shown in part at most."""
         self.badge.append(BadgeClause((), words, "", limits=True))
 
     def summary(self, function: Summary) -> Summary:

@@ -13,20 +13,6 @@ SHOWN, NOT_SHOWN, UNTESTABLE, INCOMPLETE = "shown", "not shown", "not testable i
 IN_PART, NOT_SURE = "shown in part", UNDECIDED
 OF_THE_UNIT = "shown for the unit, not for a training"
 FORESEEN = "not shown, and the paper says why"
-HOLDS, DOES_NOT, UNIT_ONLY = "holds here", "does not show here", "holds for the unit only"
-PARTLY, TOO_FEW = "holds in part", "undecided here"
-PAPER_SAYS_WHY = "does not show here, and the paper says why"
-NO_MINIATURE, NOT_YET = "cannot be tested in miniature", "not measured yet"
-IN_WORDS = {
-    SHOWN: HOLDS,
-    IN_PART: PARTLY,
-    NOT_SURE: TOO_FEW,
-    NOT_SHOWN: DOES_NOT,
-    OF_THE_UNIT: UNIT_ONLY,
-    FORESEEN: PAPER_SAYS_WHY,
-    UNTESTABLE: NO_MINIATURE,
-    INCOMPLETE: NOT_YET,
-}
 
 
 @dataclass(frozen=True)
@@ -59,15 +45,6 @@ class ClaimVerdict:
     def is_shown(self) -> bool:
         """Whether all criteria hold, and no limit that the badge names."""
         return self.word == SHOWN
-
-    @property
-    def in_words(self) -> str:
-        """The verdict as a reader is told it, in a few words.
-
-        >>> ClaimVerdict(NOT_SHOWN).in_words, ClaimVerdict(OF_THE_UNIT).in_words
-        ('does not show here', 'holds for the unit only')
-        """
-        return IN_WORDS[self.word]
 
 
 def judge(claim: Claim, numbers: Stored) -> ClaimVerdict:
