@@ -205,8 +205,8 @@ def test_the_readme_is_short_and_counts_the_claims_right():
     counts = Counter(claims.judge(claim, claims.stored(claim)).word for claim in map(claims.get, claims.names()))
     sentence = (
         r"Of \[(\d+) claims\]\(.*?\), (\d+) are shown here, (\d+) in part, (\d+) for the arithmetic unit and not for a "
-        r"training, (\d+) (?:is|are) undecided, (\d+) (?:is|are) not shown for a reason that the paper gives, and (\d+) "
-        r"(?:is|are) not shown"
+        r"training, (\d+) (?:is|are) undecided, (\d+) (?:is|are) not shown for a reason that the paper gives, and "
+        r"(\d+) (?:is|are) not shown"
     )
     words = (
         "shown",

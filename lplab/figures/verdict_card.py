@@ -371,6 +371,4 @@ def _link_words(verdict: ClaimVerdict, larger: ClaimVerdict | None) -> str:
     each = [(verdict.word, verdict)]
     if larger:
         each = [(f"small: {verdict.word}", verdict), (f"larger: {larger.word}", larger)]
-    return "; ".join(
-        f"{SIGNS[one.word][0]} {word}{f': {escape(one.badge)}' * bool(one.badge)}" for word, one in each
-    )
+    return "; ".join(f"{SIGNS[one.word][0]} {word}{f': {escape(one.badge)}' * bool(one.badge)}" for word, one in each)

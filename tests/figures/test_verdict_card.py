@@ -310,9 +310,7 @@ def test_what_no_miniature_can_show_says_so():
         toy().build(), points=(), criteria=(), drawings=(), untestable="A data centre is needed."
     )
     html, text = card(claim, Stored({}))
-    assert (
-        text.endswith("We: A data centre is needed.\nVerdict: not testable in miniature") and "<figure" not in html
-    )
+    assert text.endswith("We: A data centre is needed.\nVerdict: not testable in miniature") and "<figure" not in html
 
 
 # ---- what is written -------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lplab.claims.framework.badge import BadgeClause, Words
 from lplab.claims.framework.claim import LONG, QUICK, Claim, larger_id
 from lplab.claims.framework.drawing import MEDIAN, Drawing
+from lplab.claims.framework.float32_end import Float32End
 from lplab.claims.framework.parity import ParityRow
 from lplab.claims.framework.results import Check, CheckResult, Numbers, Point, Results
 
@@ -70,6 +71,7 @@ class ClaimBuilder:
     parity: tuple[ParityRow, ...] = ()
     tried: tuple[str, ...] = ()
     no_larger_run: str = ""
+    float32_ends: tuple[Float32End, ...] = ()
     criteria: list[Check] = field(init=False, default_factory=list)
     explanations: list[Check] = field(init=False, default_factory=list)
     unit: Check | None = field(init=False, default=None)

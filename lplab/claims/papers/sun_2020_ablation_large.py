@@ -15,6 +15,7 @@ import numpy as np
 from lplab.claims.framework.branches import BranchPlan, branch, loss_gaps, loss_gaps_text, paired_result, worse
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.drawing import MEAN
+from lplab.claims.framework.float32_end import Float32End
 from lplab.claims.framework.larger_models import fashion_resnet8, novel_transformer
 from lplab.claims.framework.parity import NOTHING_TRIED, ParityRow
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
@@ -53,6 +54,14 @@ claim = ClaimBuilder.larger(
     points=POINTS,
     seeds=(0, 1, 2, 3, 4),
     budget_seconds=1800,
+    float32_ends=(
+        Float32End(
+            "novel_transformer",
+            {"network": TEXT, "recipe": FLOAT},
+            "the same",
+            PLANS[TEXT].before + PLANS[TEXT].steps,
+        ),
+    ),
     limits="Four bits last for a part of a training: whole trainings of the paper lose more. Which 1 × 1 convolutions "
     "the paper calls “bottom” is our reading (sun_2020_hardware has a reason). Sums are float32's; the paper's are "
     "1-6-9.",

@@ -24,6 +24,7 @@ from lplab.claims.framework.branches import (
 )
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.drawing import MEAN
+from lplab.claims.framework.float32_end import Float32End
 from lplab.claims.framework.larger_models import fashion_resnet20, novel_transformer
 from lplab.claims.framework.parity import ParityRow
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
@@ -71,6 +72,20 @@ claim = ClaimBuilder.larger(
     points=POINTS,
     seeds=(0, 1, 2, 3, 4),
     budget_seconds=1500,
+    float32_ends=(
+        Float32End(
+            "novel_transformer",
+            {"network": TEXT, "gradients": FLOAT},
+            "the same",
+            PLANS[TEXT].before + PLANS[TEXT].steps,
+        ),
+        Float32End(
+            "fashion_resnet20",
+            {"network": PICTURES, "gradients": FLOAT},
+            "half as wide",
+            PLANS[PICTURES].before + PLANS[PICTURES].steps,
+        ),
+    ),
     limits="The paper compares with an automatic loss scale, which ends where float16 overflows. Here the best of four "
     "constant scales stands in for it, which is harder to beat. Weights and activations are float32, so that the "
     "gradients' grid is all that differs; the paper's are INT4.",
