@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lplab.claims.framework.badge import badge_text
 from lplab.claims.framework.claim import Claim
 from lplab.claims.framework.results import UNDECIDED, CheckResult
-from lplab.claims.framework.store import Stored
+from lplab.claims.framework.store import Stored, claim_of, stored
 
 SHOWN, NOT_SHOWN, UNTESTABLE, INCOMPLETE = "shown", "not shown", "not testable in miniature", "not measured"
 IN_PART, NOT_SURE = "shown in part", UNDECIDED
@@ -47,7 +47,7 @@ class ClaimVerdict:
         return self.word == SHOWN
 
 
-def judge(claim: Claim, numbers: Stored) -> ClaimVerdict:
+def judge(claim: Claim | str, numbers: Stored | None = None) -> ClaimVerdict:
     """Judge a claim by its stored numbers: "shown" only if every criterion holds, and no limit that its badge names.
 
     A claim of the long budget that was stopped is judged on its first seeds, if three or more of them are whole
@@ -56,7 +56,19 @@ def judge(claim: Claim, numbers: Stored) -> ClaimVerdict:
     Where a statement does not show, two further checks are judged, if the claim has them. One is of the arithmetic unit
     alone: some numbers are true of a unit and repeated as ones of trainings. The other is of the paper's own reason why
     a small experiment would not show it.
+
+    Args:
+        claim: the claim or larger experiment, or its id.
+        numbers: those to judge by; by default those that are stored (:func:`~lplab.claims.stored`).
+
+    Raises:
+        ValueError: an unknown id, or stored numbers that cannot be read.
+
+    >>> judge("gupta_2015").word
+    'shown'
     """
+    claim = claim_of(claim)
+    numbers = stored(claim) if numbers is None else numbers
     if claim.untestable:
         return ClaimVerdict(UNTESTABLE)
     counted = numbers.seeds(claim)
