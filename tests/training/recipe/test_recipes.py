@@ -193,9 +193,7 @@ def test_weight_gradients_of_fp8_2018_are_rounded_to_1_6_9():
 
 @pytest.mark.parametrize("name", ["e4m3fn", "nvfp4"])
 def test_the_name_of_a_format_is_answered_with_its_use(name):
-    how = (
-        f"{name} is a format: Recipe(weight='{name}', activation='{name}'), or quantize_for_inference(model, '{name}')"
-    )
+    how = f"Recipe(weight='{name}', activation='{name}'), or quantize_for_inference(model, '{name}')"
     with pytest.raises(ValueError, match=f"^there is no recipe '{name}'; ") as error:
         recipes.get(name)
     assert str(error.value).endswith(f" ({name} is a format: {how})")
