@@ -219,7 +219,7 @@ claim.criterion("As accurate as uncompressed with 64 learners, a scaled learning
 )
 
 
-@claim.explanation("At the scaled learning rate the filter is what keeps it")
+@claim.explanation("At the scaled learning rate the filter helps")
 def filter_helps(results: Results) -> CheckResult:
     """Without the filter 64 learners lose more, in pairs."""
     gaps = {method: _gap(results, MANY, method) for method in (PLAIN, FILTERED)}

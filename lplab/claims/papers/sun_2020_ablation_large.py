@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 DEPTH, WIDTH = 20, 32  # of the bottleneck net: layers; channels of its first third, a quarter of them inside a block
 BLOCKS = 4  # of the Transformer
 PLANS = {TEXT: BranchPlan(before=1000, steps=200), PICTURES: BranchPlan(before=400, steps=200)}
+NAMES = {TEXT: "Transformer", PICTURES: PICTURES}  # in the sentences
 BATCH = 64  # pictures, that of the task
 SMALL_DEPTH, SMALL_BATCH, SMALL_BLOCKS = 11, 50, 2  # of the small experiment's networks
 PARTS = (EIGHT, ALL, SOME)
@@ -164,7 +165,7 @@ claim.criterion("The bottleneck net is in the paper's order throughout")(small.i
 def four_bits_lose_most(results: Results) -> CheckResult:
     """Whether four-bit gradients cost anything beyond INT4 forward, in either network."""
     gaps = {network: _gaps(results, network, TWO, FORWARD) for network in (TEXT, PICTURES)}
-    text = "; ".join(f"{network} {loss_gaps_text(each)}" for network, each in gaps.items())
+    text = "; ".join(f"{NAMES[network]} {loss_gaps_text(each)}" for network, each in gaps.items())
     return paired_result(
         f"Four bits everywhere above INT4 forward alone: {text}.", *(one for g in gaps.values() for one in worse(*g))
     )
@@ -189,7 +190,7 @@ def measured(results: Results) -> str:
     parts = []
     for network, names in ((TEXT, (*ORDER[TEXT][1:], SINGLE)), (PICTURES, (*ORDER[PICTURES][1:], EIGHT))):
         each = ", ".join(f"{name} {float(_gaps(results, network, name)[0].mean()):+.3f}" for name in names)
-        parts.append(f"{network}: {each}".replace("-", "−"))
+        parts.append(f"{NAMES[network]}: {each}".replace("-", "−"))
     return f"training loss above float32, bits, means: {'; '.join(parts)}"
 
 
