@@ -254,7 +254,7 @@ def measured(results: Results) -> str:
         own, single = (paired_text(_gaps(results, network, s)[0]) for s in (PER_LAYER, _best(results, network)))
         parts.append(
             f"{network}: scale per layer {own}, best single scale {single} bits above float32 in training, "
-            f"scales of layers and of attention's products span {octaves:.0f} octaves"
+            f"scales of the layers{' and of attention' * (network == TEXT)} span {octaves:.0f} octaves"
         )
     return "; ".join(parts)
 
