@@ -71,10 +71,9 @@ def test_a_float32_training_is_one_of_its_claim_and_of_a_plan(claim, end):
     assert f"| [`{claim.id}`]" in larger_runs_table() or not claims.judge(claim, claims.stored(claim)).findings
 
 
-def test_every_larger_experiment_that_is_measured_has_a_row():
-    for claim in LARGER:
-        measured = claims.judge(claim, claims.stored(claim)).findings
-        assert claim.float32_ends or not measured, f"{claim.id}: say in float32_ends which of its trainings is float32"
+def test_every_larger_experiment_says_which_of_its_trainings_is_float32():
+    without = {claim.id for claim in LARGER if not claim.float32_ends}
+    assert without <= {"domains_large"}, "which compares methods with float32 in five domains"
 
 
 def test_a_larger_run_that_ends_early_has_its_distance_from_the_baseline():
