@@ -110,12 +110,12 @@ def _stems(total: np.ndarray, boosted: np.ndarray, sent: np.ndarray) -> list[dic
             gap = np.full(at.size, np.nan)
             x = np.column_stack([at, at, at - _MARK, at + _MARK, gap]).ravel()  # in one stroke: half the paths to draw
             y = np.column_stack([np.minimum(low, high), high, high, high, gap]).ravel()
-        x, y = (_placed(each) for each in (x, y))
+        x, y = (_coordinate_or_nan(each) for each in (x, y))
         result.append(traces.line(name, x, y, traces.stroke(colour, width, simplify=False)))
     return result
 
 
-def _placed(coordinate: np.ndarray) -> np.ndarray:
+def _coordinate_or_nan(coordinate: np.ndarray) -> np.ndarray:
     """One coordinate, or that of nowhere where there are no points: a trace that comes or goes has all drawn anew."""
     return coordinate if len(coordinate) else np.full(1, np.nan)
 
@@ -139,7 +139,7 @@ def _symbols(boosted: np.ndarray, symbols: np.ndarray, first: int) -> dict[str, 
     look = {"size": 8, "color": style.BLUE, "symbol": np.where(symbols[at] > 0, "triangle-up", "triangle-down")}
     hover = "element  %{customdata[2]}<br>H      %{customdata[1]:.3g} S<br>sent   %{customdata[0]:+.0f} · S"
     numbers = np.stack([symbols[at], boosted[at], at + first], axis=1).reshape(-1, 3)
-    x, y = _placed(at.astype(np.float64)), _placed(np.minimum(np.abs(boosted[at]), MAX_HEIGHT))
+    x, y = _coordinate_or_nan(at.astype(np.float64)), _coordinate_or_nan(np.minimum(np.abs(boosted[at]), MAX_HEIGHT))
     return traces.points("sent", x, y, look, hover, customdata=numbers)
 
 

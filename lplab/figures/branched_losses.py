@@ -74,11 +74,11 @@ def branched_losses(
         # The mean of all seeds: where one has diverged there is none.
         thick.append(traces.line(name, x_of, gap.mean(axis=0), traces.stroke(colour, 2.5, dash), _HOVER))
     zero = traces.reference(REFERENCE, before + np.array([1.0, whole]), np.zeros(2), style.GREEN, "solid")
-    text = {name: "was not measured" if name in unmeasured else _words(values[name] - base) for name in values}
+    text = {name: "was not measured" if name in unmeasured else _gap_text(values[name] - base) for name in values}
     last = list(values)[-1]
     layout = {
         "xaxis": axes.axis(before, before + whole + 0.5, "step"),
-        "yaxis": axes.axis(*(limits or _around(gaps)), "gap in training loss (bits)"),
+        "yaxis": axes.axis(*(limits or _axis_ends_with_zero(gaps)), "gap in training loss (bits)"),
     }
     return style.apply_style(
         style.figure([zero, *thin, *thick], layout),
@@ -98,7 +98,7 @@ def _smooth(gap: np.ndarray, whole: int) -> np.ndarray:
     return np.stack(means, axis=1) if means else gap
 
 
-def _around(gaps: Mapping[str, np.ndarray]) -> tuple[float, float]:
+def _axis_ends_with_zero(gaps: Mapping[str, np.ndarray]) -> tuple[float, float]:
     """Ends of an axis that has room for all lines and for zero."""
     finite = np.concatenate([gap[np.isfinite(gap)] for gap in gaps.values()])
     low, high = min(finite.min(initial=0.0), 0.0), max(finite.max(initial=0.0), 0.0)
@@ -106,7 +106,7 @@ def _around(gaps: Mapping[str, np.ndarray]) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _words(gap: np.ndarray) -> str:
+def _gap_text(gap: np.ndarray) -> str:
     """The mean difference of the last half of the steps, and on how many seeds it is above zero."""
     if not gap.size:
         return "has no step yet"

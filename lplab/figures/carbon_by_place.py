@@ -50,7 +50,7 @@ def carbon_by_place(
     >>> fig.layout.meta["title"]
     'The place: up to 11.8 times; the precision: up to 1.7 times'
     """
-    chosen = _checked(kwh, places, chosen, here)
+    chosen = _checked_precision(kwh, places, chosen, here)
     kilograms = {name: np.array([carbon(energy, place) for place in places]) for name, energy in kwh.items()}
     every = np.concatenate([*kilograms.values(), np.array([published[1]] if published else [])])
     low, high = limits or (0.7 * float(every.min()), 1.5 * float(every.max()))
@@ -73,7 +73,7 @@ def carbon_by_place(
     )
 
 
-def _checked(kwh: Mapping[str, float], places: Sequence[Region], chosen: str, here: str) -> str:
+def _checked_precision(kwh: Mapping[str, float], places: Sequence[Region], chosen: str, here: str) -> str:
     """The chosen precision."""
     chosen = chosen or next(iter(kwh), "")
     if not kwh or not places or not min(kwh.values()) > 0:
@@ -86,7 +86,7 @@ def _checked(kwh: Mapping[str, float], places: Sequence[Region], chosen: str, he
 def _text(kwh: Mapping[str, float], places: Sequence[Region]) -> str:
     grams = [place.grams_per_kwh for place in places]
     by_place, by_bits = max(grams) / max(min(grams), 1e-9), max(kwh.values()) / min(kwh.values())
-    return f"The place: up to {by_place:.3g} times; the precision: {_times(by_bits)}"
+    return f"The place: up to {by_place:.3g} times; the precision: {_ratio_text(by_bits)}"
 
 
 def _axes(places: Sequence[Region], here: str, low: float, high: float) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _traces(
     return [*marks, _published(published, places, y)]
 
 
-def _times(ratio: float) -> str:
+def _ratio_text(ratio: float) -> str:
     return f"up to {ratio:.2g} times" if ratio > 1.05 else "next to nothing"
 
 

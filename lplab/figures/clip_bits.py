@@ -72,7 +72,7 @@ def bits_error(
         _rule_curve(trace_style, ClipRule("", 0.0, np.full(len(x), np.nan)), x, low)
         for trace_style in STYLES[len(rules) :]
     ]
-    data.append(_here(*at, low))
+    data.append(_mark_of_controls(*at, low))
     here = list(bits).index(at[0])
     now = {rule.name: float(rule.errors[here]) for rule in rules}
     measured = {name: e for name, e in now.items() if not math.isnan(e)}
@@ -138,7 +138,7 @@ def _rule_curve(trace_style: tuple[str, str, str], rule: ClipRule, x: np.ndarray
     )
 
 
-def _here(bits: int, error: float, low: float) -> dict[str, Any]:
+def _mark_of_controls(bits: int, error: float, low: float) -> dict[str, Any]:
     look = traces.marker("circle-open", 17, style.GREY, line={"width": 2.5})
     hover = "the controls<br>bits   %{x}<br>error  %{y:.3%}"
     return traces.points("here", np.array([float(bits)]), np.array([max(error, low)]), look, hover)

@@ -84,7 +84,7 @@ def scaling(
         index = i % len(styles) if curve.style_index is None else curve.style_index
         lines.append(_line(curve, *styles[index]))
     star = _published(published)
-    data = [*lines, _marked(curves[0], chosen), star, *(_names(curves, last) if families else ())]
+    data = [*lines, _mark_of_chosen(curves[0], chosen), star, *(_names(curves, last) if families else ())]
     entries = [entry(line, sign=SIGNS[line["line"]["dash"]]) for line in lines]
     if families:
         entries = [(styles[i][0], SIGNS[styles[i][1]], family) for i, family in enumerate(families)]
@@ -116,7 +116,7 @@ def _line(curve: ScalingCurve, colour: str, dash: str, symbol: str) -> dict[str,
     return traces.curve(curve.name, np.log2(curve.devices), curve.efficiency, *look, hover, customdata=curve.devices)
 
 
-def _marked(curve: ScalingCurve, chosen: int | None) -> dict[str, Any]:
+def _mark_of_chosen(curve: ScalingCurve, chosen: int | None) -> dict[str, Any]:
     """The chosen number of devices, on the first curve."""
     at = float(chosen or 1)
     height = np.interp(np.log2(at), np.log2(curve.devices), curve.efficiency)
@@ -173,18 +173,18 @@ def apart(heights: np.ndarray, room: float, ends: tuple[float, float]) -> np.nda
     return np.clip(flat, ends[0], highest) + room * np.arange(len(heights))
 
 
-def _at(curve: ScalingCurve, devices: float) -> float:
+def _efficiency_at(curve: ScalingCurve, devices: float) -> float:
     return float(np.interp(np.log2(devices), np.log2(curve.devices), curve.efficiency))
 
 
 def _title(curves: Sequence[ScalingCurve], chosen: int | None) -> str:
     first = curves[0]
     at = float(chosen or first.devices[-1])
-    return f"{first.name}: {100 * _at(first, at):.0f} % of perfect scaling on {at:,.0f} devices"
+    return f"{first.name}: {100 * _efficiency_at(first, at):.0f} % of perfect scaling on {at:,.0f} devices"
 
 
 def _alt(curves: Sequence[ScalingCurve], chosen: int | None, published: Sequence[tuple[str, float, float]]) -> str:
     at = float(chosen or max(curve.devices[-1] for curve in curves))
-    told = ", ".join(f"{curve.name} {_at(curve, at):.0%}" for curve in curves)
+    told = ", ".join(f"{curve.name} {_efficiency_at(curve, at):.0%}" for curve in curves)
     stars = "".join(f" Published: {name}, {devices:,.0f} devices, {e:.0%}." for name, devices, e in published)
     return f"Modelled efficiency against devices; on {at:,.0f} devices: {told}.{stars}"

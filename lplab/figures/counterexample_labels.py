@@ -48,7 +48,7 @@ def marks_of(fmt: Any, values: dict[str, float], around: Neighbourhood | None) -
     [('x 2.2', 60.0, False), ('expected 2', 40.0, True)]
     """
     marks = [_mark(fmt, name, value, around) for name, value in values.items()]
-    marks, _ = min((_laid_out(order) for order in permutations(marks)), key=lambda laid: laid[1])  # the first is best
+    marks, _ = min((_with_lanes(order) for order in permutations(marks)), key=lambda laid: laid[1])  # the first is best
     return sorted(marks, key=lambda m: list(values).index(m.name))
 
 
@@ -64,7 +64,7 @@ def _mark(fmt: Any, name: str, value: float, around: Neighbourhood | None) -> La
     )
 
 
-def _laid_out(marks: tuple[LabelledValue, ...]) -> tuple[list[LabelledValue], int]:
+def _with_lanes(marks: tuple[LabelledValue, ...]) -> tuple[list[LabelledValue], int]:
     """Give each sign its lane, from the top, and its side; and count the words that are crossed all the same."""
     done: list[LabelledValue] = []
     crossed = 0
@@ -113,13 +113,13 @@ def labels_of(fmt: Any, around: Neighbourhood | None) -> tuple[np.ndarray, np.nd
     for code in (_binary, _hexadecimal):
         wanted = [(v, f"{number_text.decimal(v)}<br>{code(fmt, v)}") for v in values.tolist()]
         wanted += [((start + end) / 2, "out of<br>range")] if end > start else []
-        chosen = _apart(wanted, around.view)
+        chosen = _labels_with_room(wanted, around.view)
         if set(values[:2]) <= {value for value, _ in chosen}:
             break
     return np.array([v for v, _ in chosen]), np.array([text for _, text in chosen], dtype=str)
 
 
-def _apart(wanted: list[tuple[float, str]], view: tuple[float, float]) -> list[tuple[float, str]]:
+def _labels_with_room(wanted: list[tuple[float, str]], view: tuple[float, float]) -> list[tuple[float, str]]:
     """The labels, from the first on, that have room beside the ones before."""
     chosen: list[tuple[float, str, float]] = []
     for value, text in wanted:

@@ -66,7 +66,7 @@ def device_timeline(
     events = simulation.timeline(devices)
     shown = max(event.device for event in events) + 1
     if detail == "buckets":
-        events = tuple(_merged(events, simulation))
+        events = tuple(_merged_events(events, simulation))
     rows = [event for event in events if event.lane == "compute" or event.device == 0]
     lanes = [f"device {i + 1}" for i in range(shown)] + ["network"]
     end = 1e3 * (rounded_up(simulation.step_seconds) if until_seconds is None else until_seconds)
@@ -112,7 +112,7 @@ def _layout(lanes: list[str], end: float) -> dict[str, Any]:
     }
 
 
-def _merged(events: Iterable[Event], simulation: Simulation) -> list[Any]:
+def _merged_events(events: Iterable[Event], simulation: Simulation) -> list[Any]:
     """Forward pass in one piece, backward pass and compressor's work bucket by bucket."""
     from lplab.hardware.timeline import Event
 

@@ -63,7 +63,7 @@ def domain_gaps(
     for number, (domain, rows) in enumerate(values.items()):
         x, y = _name("x", number), _name("y", number // _BESIDE)
         data += _panel(rows, (bounds or {}).get(domain, {}), {"xaxis": x, "yaxis": y}, baseline)
-        low, high = _around(rows, (bounds or {}).get(domain, {}))
+        low, high = _axis_ends_with_zero(rows, (bounds or {}).get(domain, {}))
         place = {"domain": across[number % _BESIDE], "anchor": y, "nticks": 5}
         layout[_name("xaxis", number)] = axes.axis(low, high, f"{domain} ({named[domain]})", **place)
     means = {(d, m): float(each.mean()) for d, rows in values.items() for m, each in rows.items()}
@@ -109,7 +109,7 @@ def _panel(
     return [zero | on, middle, seeds, bound]  # a seed lies above the mean, which would hide it
 
 
-def _around(rows: Mapping[str, np.ndarray], bounds: Mapping[str, float]) -> tuple[float, float]:
+def _axis_ends_with_zero(rows: Mapping[str, np.ndarray], bounds: Mapping[str, float]) -> tuple[float, float]:
     """Ends of an axis that has room for all numbers and for zero."""
     gaps = np.concatenate([*rows.values(), np.array([0.0, *bounds.values()])])
     room = 0.1 * (float(np.ptp(gaps)) or 1.0)

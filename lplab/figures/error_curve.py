@@ -97,7 +97,7 @@ def _traces(curves: list[ErrorCurve], low: float, high: float, top: float, panel
             ]
         result += [
             _line(curve, name, who, top, panels, colour, dash) | {"yaxis": f"y{axis}"},
-            _worst(curve, name, low, high) | {"yaxis": f"y{axis}", "visible": panels and math.isfinite(curve.worst)},
+            _at_worst(curve, name, low, high) | {"yaxis": f"y{axis}", "visible": panels and math.isfinite(curve.worst)},
             traces.region_names(named, high - low, top, axis=axis, visible=panels or len(curves) == 1),
         ]
     return result
@@ -118,7 +118,7 @@ def _line(curve: ErrorCurve, name: str, who: str, top: float, panels: bool, colo
     )
 
 
-def _worst(curve: ErrorCurve, name: str, low: float, high: float) -> dict[str, Any]:
+def _at_worst(curve: ErrorCurve, name: str, low: float, high: float) -> dict[str, Any]:
     x, y = np.clip(curve.normal, low, high), np.full(2, curve.worst)
     return traces.line(f"{name}, worst case", x, y, traces.stroke(style.GREY, 1.3, "dash"))
 
@@ -173,7 +173,7 @@ def _percent(curve: ErrorCurve, *, plain: bool = False) -> str:
     return f"{number_text.number(curve.worst, digits=3, plain=plain)} %"
 
 
-def _where(curve: ErrorCurve) -> str:
+def _range_note(curve: ErrorCurve) -> str:
     return " (normal)" if curve.window.normal > curve.window.smallest else ""
 
 
@@ -195,7 +195,7 @@ def _title(curves: list[ErrorCurve]) -> str:
     finite = sorted((c for c in curves if math.isfinite(c.worst)), key=lambda c: c.worst)
     if len(curves) == 1:
         return (
-            f"{curves[0].name}: {'mean ' * curves[0].is_mean}error up to {_percent(curves[0])}{_where(curves[0])}"
+            f"{curves[0].name}: {'mean ' * curves[0].is_mean}error up to {_percent(curves[0])}{_range_note(curves[0])}"
             if finite
             else f"{curves[0].name}: {'mean ' * curves[0].is_mean}relative error"
         )

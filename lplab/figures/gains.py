@@ -46,7 +46,7 @@ def gradient_gains(gains: Mapping[str, Mapping[str, float]], *, title: str = "",
     layout = {
         "xaxis": axes.axis(0, top, "gain: length along the true gradient", tickformat=".0%"),
         "yaxis": {"range": [-0.6, len(names) - 0.4]} | axes.ticks(rows, names),
-        "shapes": [_one(len(names))],
+        "shapes": [_line_without_loss(len(names))],
     }
     ranges = "; ".join(f"{label} from {min(e.values()):.2f} to {max(e.values()):.2f}" for label, e in gains.items())
     return style.apply_style(
@@ -60,7 +60,7 @@ def gradient_gains(gains: Mapping[str, Mapping[str, float]], *, title: str = "",
     )
 
 
-def _one(rows: int) -> dict[str, Any]:
+def _line_without_loss(rows: int) -> dict[str, Any]:
     """Where nothing is lost."""
     look = traces.stroke(style.GREEN, 1.6, "dash")
     return {"type": "line", "x0": 1, "x1": 1, "y0": -0.6, "y1": rows - 0.4, "line": look, "layer": "below"}

@@ -33,10 +33,10 @@ def values_between(fmt: Any, low: float, high: float, limit: int) -> np.ndarray 
         values = fmt.values[np.searchsorted(fmt.values, low) : np.searchsorted(fmt.values, high, side="right")]
         return values + 0.0 if len(values) <= limit else None  # + 0.0 turns −0 into 0
     edges = np.linspace(low, high, 65)
-    return None if density(fmt, edges[:-1], np.diff(edges)).sum() > 4 * limit else _walk(fmt, low, high, limit)
+    return None if density(fmt, edges[:-1], np.diff(edges)).sum() > 4 * limit else _all_values(fmt, low, high, limit)
 
 
-def _walk(fmt: Any, low: float, high: float, limit: int) -> np.ndarray | None:
+def _all_values(fmt: Any, low: float, high: float, limit: int) -> np.ndarray | None:
     """Go from value to value, each time to the next one above."""
     value = np.array([fmt.quantize(low, "up")])
     values: list[float] = []

@@ -69,7 +69,7 @@ def grid_errors(
     low, high = factor * limits[0], factor * limits[1]
     lines = [_line(name, x, factor * values, low, high) for name, values in result.items()]
     points = [_point(name, right, factor * own[name], low, high) for name in result]
-    beyond = _beyond(x, {name: factor * values for name, values in result.items()}, low, high)
+    beyond = _triangles_at_edges(x, {name: factor * values for name, values in result.items()}, low, high)
     upto = (factor * good, float(x[-1]) + 0.7) if good is not None else (0, float(x[0]))
     layout = {
         "xaxis": _scales(x, right),
@@ -139,7 +139,7 @@ def _point(name: str, x: float, y: float, low: float, high: float) -> dict[str, 
     )
 
 
-def _beyond(x: np.ndarray, curves: Mapping[str, np.ndarray], low: float, high: float) -> dict[str, Any]:
+def _triangles_at_edges(x: np.ndarray, curves: Mapping[str, np.ndarray], low: float, high: float) -> dict[str, Any]:
     """Triangles at the edge for what lies beyond it."""
     outside = {name: (y < low) | (y > high) for name, y in curves.items()}
     count = [int(is_outside.sum()) for is_outside in outside.values()]

@@ -64,8 +64,8 @@ def _marks(guess: float, truth: float, unit: str, height: int) -> go.Figure:
     largest = max((value for value in (guess, truth) if math.isfinite(value)), default=0.0)
     places = {"you": _place(guess, log, scale, low, high), "it is": _place(truth, log, scale, low, high)}
     texts = {
-        "you": _edged(f"you said {_text(guess)}{unit}", guess),
-        "it is": _edged(f"it is {_text(truth)}{unit}", truth),
+        "you": _with_arrow_at_edge(f"you said {_text(guess)}{unit}", guess),
+        "it is": _with_arrow_at_edge(f"it is {_text(truth)}{unit}", truth),
     }
     lanes = dict(zip(sorted(places, key=lambda name: places[name]), _LANES, strict=True))  # so no stem crosses words
     stems = {name: places[name] for name, v in (("you", guess), ("it is", truth)) if math.isfinite(v)}
@@ -75,7 +75,7 @@ def _marks(guess: float, truth: float, unit: str, height: int) -> go.Figure:
     layout["xaxis"] |= {"visible": math.isfinite(guess) or math.isfinite(truth)}
     data = [_distance(places, guess, truth), _stems(stems, lanes), _signs(places, lanes, texts, view)]
     fig = style.figure(data, layout)
-    return _finished(fig, _alt(guess, truth, unit, log), height, bottom=28)
+    return _styled(fig, _alt(guess, truth, unit, log), height, bottom=28)
 
 
 def _is_log(guess: float, truth: float) -> bool:
@@ -114,7 +114,7 @@ def _text(value: float) -> str:
     return number_text.decimal(value if whole else float(f"{value:.4g}"))
 
 
-def _edged(text: str, value: float) -> str:
+def _with_arrow_at_edge(text: str, value: float) -> str:
     return f"{text} →" if value == math.inf else f"← {text}" if value == -math.inf else text
 
 
@@ -127,7 +127,7 @@ def _axis(low: float, high: float, log: bool, scale: float, smallest: float, lar
         "separatethousands": True,
     }
     if log:
-        positions = _around(math.log2(smallest), math.log2(largest))
+        positions = _whole_ticks(math.log2(smallest), math.log2(largest))
         axis |= {"range": [min(low, positions[0]), high]}
         axis |= axes.ticks(positions, [_doubling(k) for k in positions.tolist()])
     elif scale != 1:
@@ -137,7 +137,7 @@ def _axis(low: float, high: float, log: bool, scale: float, smallest: float, lar
     return axis
 
 
-def _around(low: float, high: float) -> np.ndarray:
+def _whole_ticks(low: float, high: float) -> np.ndarray:
     """Whole numbers at equal distances, the first at or below the lower end, the last at or above the upper one."""
     positions, _ = axes.power_ticks(math.floor(low), math.ceil(high), 6)
     step = positions[1] - positions[0] if len(positions) > 1 else 1
@@ -215,7 +215,7 @@ def _alt(guess: float, truth: float, unit: str, log: bool) -> str:
     return f"{text}, {direction}{by}, on a linear axis."
 
 
-def _finished(fig: go.Figure, alt: str, height: int, bottom: int) -> go.Figure:
+def _styled(fig: go.Figure, alt: str, height: int, bottom: int) -> go.Figure:
     return style.apply_style(fig, alt=alt, title="", height=height, l=20, r=20, t=4, b=bottom)
 
 
@@ -240,7 +240,7 @@ def _list(guess: str, truth: str, choices: list[str], height: int | None) -> go.
     )
     alt = f"Of the answers {', '.join(choices)}, you chose {guess}; "
     alt += "so it is." if guess == truth else f"it is {truth}."
-    return _finished(fig, alt, height or _ROW * len(choices) + 12, bottom=8)
+    return _styled(fig, alt, height or _ROW * len(choices) + 12, bottom=8)
 
 
 def _row(choice: str, names: list[str]) -> str:

@@ -41,15 +41,15 @@ def layer_scales(
     """
     result = {name: _exponents(values) for name, values in scales.items()}
     own = {} if yours is None else {name: _exponents(values) for name, values in yours.items()}
-    at = _checked(result, own, steps)
+    at = _checked_steps(result, own, steps)
     lowest, highest = min(result, key=lambda n: result[n][-1]), max(result, key=lambda n: result[n][-1])
     every = np.concatenate(list(result.values()))
     apart = {name: where_different(values, result[name]) for name, values in own.items()}
     data = [
-        _line("each layer", *_joined(at, result), style.GREY, "solid", 1.0, opacity=0.6),
+        _line("each layer", *_lines_as_one_trace(at, result), style.GREY, "solid", 1.0, opacity=0.6),
         _line(highest, at, result[highest], style.BLUE, "solid", 2.2),
         _line(lowest, at, result[lowest], style.VERMILION, "dash", 2.2),
-        _line("yours", *_joined(at, apart), style.PINK, "dot", 2.2, visible=bool(own)),
+        _line("yours", *_lines_as_one_trace(at, apart), style.PINK, "dot", 2.2, visible=bool(own)),
     ]
     others, first, last, own_ones = data
     entries = [entry(first), entry(last), entry(others, "the other layers", "─")]
@@ -74,7 +74,7 @@ def layer_scales(
     )
 
 
-def _checked(
+def _checked_steps(
     numbers: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray], steps: Sequence[int] | None
 ) -> np.ndarray:
     """The numbers of the steps."""
@@ -93,7 +93,7 @@ def _exponents(values: Any) -> np.ndarray:
         return np.log2(np.where((x > 0) & np.isfinite(x), x, np.nan))
 
 
-def _joined(steps: np.ndarray, lines: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def _lines_as_one_trace(steps: np.ndarray, lines: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """All lines as one trace: sixty traces would take a browser twice as long."""
     return traces.joined([steps.astype(np.float64) for _ in lines]), traces.joined(list(lines.values()))
 

@@ -66,7 +66,7 @@ def layer_sensitivity(
         _dots(x, errors, names),
     ]
     layout = {
-        "xaxis": {"range": [-0.6, len(names) - 0.4]} | axes.ticks(x, map(_short, names)),
+        "xaxis": {"range": [-0.6, len(names) - 0.4]} | axes.ticks(x, map(_name_on_two_lines, names)),
         "yaxis": axes.axis(low, high, f"harm ({unit})"),
         "yaxis2": axes.axis(100 * low / high * 0.2, 20, "error of the weights (%)", overlaying="y", side="right")
         | {"showgrid": False, "tickmode": "linear", "tick0": 0, "dtick": 5},
@@ -78,7 +78,7 @@ def layer_sensitivity(
         layout |= _wrong_axes(wrong)
     return style.apply_style(
         style.figure(data, layout),
-        alt=f"Harm of rounding one layer alone, in {unit}: {_each(names, values)}. {_ends(errors)}. {text}."
+        alt=f"Harm of rounding one layer alone, in {unit}: {_sensitivity_text(names, values)}. {_ends(errors)}. {text}."
         f"{_wrong_text(wrong or {})}",
         title=text,
         subtitle=legend(entry(narrow, "harm at 2 bits"), entry(stays_wide), entry(weights, "error of the weights")),
@@ -131,7 +131,7 @@ def _title(names: Sequence[str], sensitivity: np.ndarray, unit: str) -> str:
     return f"Alone, {names[worst]} does the most harm: {number_text.number(sensitivity[worst], digits=2)} {unit}"
 
 
-def _each(names: Sequence[str], sensitivity: np.ndarray) -> str:
+def _sensitivity_text(names: Sequence[str], sensitivity: np.ndarray) -> str:
     pairs = [(name, value) for name, value in zip(names, sensitivity, strict=True) if np.isfinite(value)]
     return ", ".join(f"{name} {number_text.number(value, digits=2)}" for name, value in pairs) or "not measured yet"
 
@@ -143,10 +143,10 @@ def _ends(errors: np.ndarray) -> str:
     return f"Error of the weights: {least} to {most}"
 
 
-def _short(name: str) -> str:
+def _name_on_two_lines(name: str) -> str:
     """A layer's name on two lines, for ticks.
 
-    >>> _short("layer2.shortcut.0"), _short("stem")
+    >>> _name_on_two_lines("layer2.shortcut.0"), _name_on_two_lines("stem")
     ('layer2<br>shortcut', 'stem')
     """
     return "<br>".join(part for part in name.split(".") if not part.isdigit())

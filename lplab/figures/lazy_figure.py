@@ -42,7 +42,7 @@ class LazyFigure:
     @cached_property
     def figure(self) -> go.Figure:
         """The drawing as a plotly Figure."""
-        return _made(self._data, self._layout)
+        return _unchecked_figure(self._data, self._layout)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -50,7 +50,7 @@ class LazyFigure:
         return getattr(self.figure, name)
 
 
-def _made(data: list[dict[str, Any]], layout: dict[str, Any]) -> go.Figure:
+def _unchecked_figure(data: list[dict[str, Any]], layout: dict[str, Any]) -> go.Figure:
     fig = go.Figure(data=data, layout=layout, _validate=False)
     for part in (fig, fig.layout, *fig.data):
         part._validate = True
@@ -67,7 +67,7 @@ def figure(data: list[dict[str, Any]], layout: dict[str, Any]) -> go.Figure:
     ...
     ValueError: Invalid property specified for object of type plotly.graph_objs.Layout: 'hieght'...
     """
-    return LazyFigure(data, layout) if _wanted.get() else _made(data, layout)
+    return LazyFigure(data, layout) if _wanted.get() else _unchecked_figure(data, layout)
 
 
 def as_plain_dicts(fig: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:

@@ -64,7 +64,7 @@ def learner_runs(
         loss_range=loss_range,
         height=300,
     )
-    return stacked([losses, _sent(curves, steps)], left=_LEFT)
+    return stacked([losses, _sent_bytes_figure(curves, steps)], left=_LEFT)
 
 
 def _finite(losses: Sequence[float]) -> np.ndarray:
@@ -74,7 +74,7 @@ def _finite(losses: Sequence[float]) -> np.ndarray:
     return values if good.all() else values[: int(np.argmin(good))]
 
 
-def _sent(curves: Sequence[LearnerCurve], steps: int) -> go.Figure:
+def _sent_bytes_figure(curves: Sequence[LearnerCurve], steps: int) -> go.Figure:
     sums = [np.cumsum(np.asarray(curve.sent_bytes, np.float64)) for curve in curves]
     now = [f"{curve.name} {bytes_word(total[-1])}" for curve, total in zip(curves, sums, strict=True) if len(total)]
     top = 1.08 * max((total[-1] / len(total) * steps for total in sums if len(total)), default=1000.0)

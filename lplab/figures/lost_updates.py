@@ -60,7 +60,7 @@ def lost_updates(
         "shapes": [mark(low if marked_bits is None else marked_bits, marked_bits is not None)],
     }
     lost_median, saturated_median = (np.median(part, axis=1) / 100 for part in shares)
-    title, alt = _words(x, lost_median, saturated_median, rule)
+    title, alt = _title_and_alt(x, lost_median, saturated_median, rule)
     return style.apply_style(
         style.figure(data, layout), alt=alt, title=title, subtitle=legend(*map(entry, data[1::2])), height=height
     )
@@ -76,7 +76,7 @@ def _curve(x: np.ndarray, part: np.ndarray, name: str, colour: str, dash: str, s
     ]
 
 
-def _words(x: np.ndarray, lost: np.ndarray, saturated: np.ndarray, rule: str) -> tuple[str, str]:
+def _title_and_alt(x: np.ndarray, lost: np.ndarray, saturated: np.ndarray, rule: str) -> tuple[str, str]:
     """Title and alt text."""
     title = f"{rule[:1].upper()}{rule[1:]}: what is lost"
     told = ", ".join(

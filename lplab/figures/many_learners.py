@@ -94,7 +94,7 @@ def many_learners(
     own, leader = number_text.percent(scaling.own[at]), number_text.percent(scaling.leader[at])
     formula = build_up(density, chosen)
     text = title or f"{learners_word(chosen)}, own choices: {own} of the weights; the leader’s: {leader}"
-    sums, sent, over_time = _shares(scaling, density), _bytes(scaling), _over_time(likeness)
+    sums, sent, over_time = _shares(scaling, density), _bytes(scaling), _distances_over_time(likeness)
     own_sum, independent, leader_sum = sums
     own_bytes, leader_bytes = (bytes_word(values[at]) for values in (scaling.own_bytes, scaling.leader_bytes))
     ends = f"Residuals at the last step: cosine distance {likeness.cosine[-1]:.2f}" if chosen > 1 else "One learner"
@@ -198,7 +198,7 @@ def _bytes(points: LearnerScaling) -> list[dict[str, Any]]:
     return result
 
 
-def _over_time(likeness: LearnerSimilarity) -> list[dict[str, Any]]:
+def _distances_over_time(likeness: LearnerSimilarity) -> list[dict[str, Any]]:
     x = np.asarray(likeness.steps, np.float64)
     rows = (
         ("cosine distance with β = 1", likeness.unfiltered, style.GREY, "dash", 1.6),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,14 @@ import plotly.graph_objects as go
 from lplab.figures import axes, shapes, style, traces
 from lplab.figures.legend import entry, legend
 from lplab.figures.many_learners import bytes_word
+from lplab.figures.names_beside_dots import DOT, DOT_OF_CHOSEN, EDGE, LETTER, LINE, places_beside_dots
 from lplab.hardware.units import duration
 
 Curve = tuple[Any, Any]  # steps and losses, of one length
 ROOM = 0.3  # decades beside the outermost dots of the plane, for their names
+ROOM_BEFORE_BUDGET = 1.1  # the same at the left where there is a budget, on whose line no name stands
+NARROWEST_PLOT, PHONE_PLOT = 340, 205  # pixels: widths of plots for which names are placed
+MARGINS = 114  # pixels, above and below the plot of the plane
 
 
 def meeting_losses(
@@ -53,11 +57,11 @@ def meeting_losses(
     for (name, curve), (dash, symbol) in zip(
         beside.items(), (("dot", "square-open"), ("dash", "diamond-open")), strict=False
     ):
-        x, y = _checked(name, curve)
+        x, y = _checked_curve(name, curve)
         look = traces.stroke(style.GREY, 1.5, dash)
         drawn.append(traces.curve(name, x, y, look, traces.marker(symbol, 7, style.GREY, edge=1.5), HOVER))
     for (name, curve), (colour, dash, symbol) in zip(curves.items(), style.SERIES, strict=False):
-        x, y = _checked(name, curve)
+        x, y = _checked_curve(name, curve)
         look = traces.stroke(colour, 2.5, dash)
         drawn.append(traces.curve(name, x, y, look, traces.marker(symbol, 7, colour), HOVER))
     ends = {trace["name"]: float(trace["y"][-1]) for trace in drawn if len(trace["y"])}
@@ -82,7 +86,7 @@ def meeting_losses(
 HOVER = "{name}<br>step  %{x}<br>%{y:.3f} bits"
 
 
-def _checked(name: str, curve: Curve) -> tuple[np.ndarray, np.ndarray]:
+def _checked_curve(name: str, curve: Curve) -> tuple[np.ndarray, np.ndarray]:
     steps, losses = (np.asarray(each, np.float64) for each in curve)
     if steps.shape != losses.shape or steps.ndim != 1:
         raise ValueError(f"{name}: one loss for each step is needed, got {losses.shape} losses and {steps.shape} steps")
@@ -99,12 +103,14 @@ def byte_loss_plane(
     per: str = " a step",
     budget: float | None = None,
     notes: Mapping[str, str] | None = None,
+    short: Mapping[str, str] | None = None,
     title: str = "",
     height: int = 340,
 ) -> go.Figure:
     """Loss against bytes on a logarithmic axis: a dot for each way to train, the chosen one in a ring of its own.
 
-    A chosen loss far above all others stands at the end of the axis, with its number.
+    Names stand where they keep clear of each other and of the budget. A chosen loss far above all others stands at the
+    end of the axis, with its number.
 
     Args:
         points: bytes and loss of named ways, at least one; bytes above 0.
@@ -116,6 +122,7 @@ def byte_loss_plane(
         per: what bytes in the title are counted for.
         budget: bytes that the chosen one may send at most: a dashed line.
         notes: what else is said of a way, by its name, where its loss is told.
+        short: names of ways and levels that stand in the figure on a phone, by the whole names.
         title: the point that it makes; by default bytes and loss of the chosen one.
         height: in pixels.
 
@@ -141,7 +148,7 @@ def byte_loss_plane(
         "other ways to train",
         x,
         y,
-        traces.marker("circle", 10, style.BLUE),
+        traces.marker("circle", 2 * DOT, style.BLUE),
         "%{text}<br>%{y:.3f} bits",
         text=np.array(
             [f"{each}, {bytes_word(sent)}{per}{more.get(each, '')}" for each, (sent, _) in points.items()], dtype=str
@@ -151,7 +158,7 @@ def byte_loss_plane(
         name,
         dot[:, 0],
         height_of_dot,
-        traces.marker("diamond-open", 18, style.VERMILION, edge=3),
+        traces.marker("diamond-open", 2 * DOT_OF_CHOSEN, style.VERMILION, edge=3),
         "{name}<br>%{text}",
         text=np.array([f"{loss:.3f} bits{more.get(name, '')}" for loss in dot[:, 1]], dtype=str),
     )
@@ -161,15 +168,25 @@ def byte_loss_plane(
     above = traces.words("above the axis", dot[:, 0], height_of_dot, numbers, "middle right")
     limits = np.array([] if budget is None else [budget])
     ends = np.log10(np.concatenate([both[:, 0], limits]))
-    low, high = ends.min() - ROOM, ends.max() + ROOM
-    ruled, level_names = _level_lines(levels, 10.0**low, 10.0**high)
-    places = _places_of_names(np.log10(x), y, low + (high - low) / 4, high - (high - low) / 5)
-    texts = [f"    {way}" if "right" in place else f"{way}    " for way, place in zip(points, places, strict=True)]
-    names = traces.words("names", x, y, texts, places)
+    low, high = ends.min() - (ROOM if budget is None else ROOM_BEFORE_BUDGET), ends.max() + ROOM
     ends = np.array([*losses, *height_of_dot])
+    bottom, top = ends.min() - 0.12 * spread, ends.max() + 0.12 * spread
+    words: list[dict[str, Any]] = []
+    # Traces of their own on a phone: whatever changes in them while they are shown is right at each width.
+    for kind, is_phone, width in (("", False, NARROWEST_PLOT), (" on a phone", True, PHONE_PLOT)):
+        shown = {each: (short or {}).get(each, each) if is_phone else each for each in (*points, *levels)}
+        form = {"visible": not is_phone, "meta": {"phone": {"visible": is_phone}}}
+        heights = {shown[level]: loss for level, loss in levels.items()}
+        words += [
+            _names_of_dots(
+                f"names{kind}", np.stack([np.log10(x), y], axis=1), [shown[way] for way in points], heights,
+                np.log10(limits), ((low, high), (bottom, top)), (width, height - MARGINS), **form,
+            ),
+            _names_of_levels(f"levels{kind}", heights, 10.0**low, **form),
+        ]  # fmt: skip
     layout = {
         "xaxis": axes.axis(low, high, what, type="log") | _byte_ticks(low, high),
-        "yaxis": axes.axis(ends.min() - 0.12 * spread, ends.max() + 0.12 * spread, "loss (bits a character)"),
+        "yaxis": axes.axis(bottom, top, "loss (bits a character)"),
         "shapes": [shapes.upright(limit, dash="dash") for limit in limits.tolist()]
         + [shapes.upright(sent, line=traces.stroke(style.VERMILION, 1.5, "dot")) for sent, _ in both[~is_known]],
     }
@@ -177,12 +194,12 @@ def byte_loss_plane(
         f"{each} {bytes_word(sent)}, {loss:.3f}{more.get(each, '')}" for each, (sent, loss) in points.items()
     )
     lines = ", ".join(f"{each} {loss:.3f}" for each, loss in levels.items())
-    own = f"{name}: {_own(chosen, per)}{more.get(name, '')}"
+    own = f"{name}: {_chosen_text(chosen, per)}{more.get(name, '')}"
     signs = [(style.GREY, "╎", f"budget, {bytes_word(budget)}")] if budget else []
     signs += [(style.VERMILION, "┊", f"bytes of {name}") for _ in both[~is_known]]
     limit = f" The budget is {bytes_word(budget)}." if budget else ""
     return style.apply_style(
-        style.figure([ruled, dots, here, names, level_names, above], layout),
+        style.figure([_level_lines(levels, 10.0**low, 10.0**high), dots, here, *words, above], layout),
         alt=f"Bytes {what}, and loss in bits a character. {own}. {told}. {lines}.{limit}",
         title=title or f"{own[:1].upper()}{own[1:]}",
         subtitle=legend(entry(here), entry(dots), *signs),
@@ -191,35 +208,61 @@ def byte_loss_plane(
     )
 
 
-def _places_of_names(x: np.ndarray, y: np.ndarray, left_end: float, right_end: float) -> np.ndarray:
-    """Where the name of each dot stands, as plotly says it; x in decades, and names of dots below `left_end` go right.
+def _names_of_dots(
+    name: str,
+    points: np.ndarray,
+    names: Sequence[str],
+    levels: Mapping[str, float],
+    limits: np.ndarray,
+    ranges: tuple[tuple[float, float], tuple[float, float]],
+    room: tuple[float, float],
+    **more: Any,
+) -> dict[str, Any]:
+    """The names of dots where they keep clear of each other, of those of the levels and of the budget.
 
-    At the left of its dot a name has room, but for dots at the left end, and those with a dot of their height there.
-    Where that dot is further away, the name stands higher or lower, as on a phone it would lie on the other's name. So
-    does the name of a dot above `right_end`, which would be cut at its right.
+    Args:
+        name: of the trace.
+        points: decades of bytes, and losses, float64 [dots, 2].
+        names: of the dots.
+        levels: losses by their names in the left corner.
+        limits: decades of the budget, if there is one.
+        ranges: of both axes, in decades of bytes and in losses.
+        room: width and height of the plot in pixels.
+        more: for the trace.
     """
-    right, apart = x[:, None] - x, abs(y[:, None] - y) / (np.ptp(y) or 1.0)
-    level = (right > 0) & (apart < 1 / 8)
-    before = ((right > 0) & (right < 1) & (apart < 1 / 10)).any(axis=1)
-    is_lower = (level & (y[:, None] < y)).any(axis=1)
-    beside = np.where(level.any(axis=1), np.where(is_lower, "bottom left", "top left"), "middle left")
-    return np.where((x > left_end) & (~before | (x > right_end)), beside, "middle right")
+    (left, right), (low, high) = ranges
+    width, height = room
+    x, y = width * (points[:, 0] - left) / (right - left), height * (high - points[:, 1]) / (high - low)
+    lines = width * (limits - left) / (right - left)
+    heights = {level: height * (high - loss) / (high - low) for level, loss in levels.items()}
+    taken = [
+        *((line - EDGE, 0.0, line + EDGE, height) for line in lines.tolist()),
+        *((0.0, at - LINE - EDGE, LETTER * (1 + len(level)), at) for level, at in heights.items()),
+    ]
+    places = places_beside_dots(np.stack([x, y], axis=1), names, taken, room)
+    unseen = {"size": 2 * DOT_OF_CHOSEN, "opacity": 0}  # names stand beside a mark of the chosen one's size
+    look = {"mode": "markers+text", "marker": unseen} | more
+    return traces.words(name, 10.0 ** points[:, 0], points[:, 1], names, np.array(places, dtype=str), **look)
 
 
-def _level_lines(levels: Mapping[str, float], left: float, right: float) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Dotted lines at the levels, and their names above them, in the left corner, which no method reaches."""
+def _level_lines(levels: Mapping[str, float], left: float, right: float) -> dict[str, Any]:
+    """Dotted lines at the levels; what each is stands in the box at its ends."""
     heights = np.array([*levels.values()], np.float64)
     start, end = np.full(len(heights), left), np.full(len(heights), right)
-    lines = traces.line(
-        "without meetings",
-        traces.segments(start, end),
-        traces.segments(heights, heights),
-        traces.stroke(style.GREY, 1, "dot"),
+    told = np.repeat(np.array([f"{name}<br>{loss:.3f} bits" for name, loss in levels.items()], dtype=str), 3)
+    x, y, look = traces.segments(start, end), traces.segments(heights, heights), traces.stroke(style.GREY, 1, "dot")
+    return traces.line("without meetings", x, y, look, "%{text}", text=told)
+
+
+def _names_of_levels(name: str, levels: Mapping[str, float], left: float, **more: Any) -> dict[str, Any]:
+    """The names of the levels above their lines, in the left corner, which no method reaches."""
+    heights = np.array([*levels.values()], np.float64)
+    return traces.words(
+        name, np.full(len(heights), left), heights, [f" {level}" for level in levels], "top right", **more
     )
-    return lines, traces.words("levels", start, heights, [f" {name}" for name in levels], "top right")
 
 
-def _own(chosen: tuple[float, float] | None, per: str) -> str:
+def _chosen_text(chosen: tuple[float, float] | None, per: str) -> str:
     """What is known of the chosen way, in words."""
     if chosen is None:
         return "not measured yet"

@@ -42,7 +42,7 @@ def multiplier_cost(
     both = factor * np.array([m.joules if quantity == "energy" else m.um2 for m in macs])
     m = np.geomspace(2, 24, 40)
     law = alone[-1] * (m / 24) ** 2
-    saves = f"the multiplier saves {_saved(alone)}, the whole {_saved(both)}"
+    saves = f"the multiplier saves {_saved_percent(alone)}, the whole {_saved_percent(both)}"
     text = title or f"Sums in {accumulator}: from FP16 to 1-4-3 {saves}"
     data = [
         traces.reference("M² alone", m, law, style.GREY, "dot"),
@@ -67,7 +67,7 @@ def multiplier_cost(
     )
 
 
-def _saved(costs: np.ndarray) -> str:
+def _saved_percent(costs: np.ndarray) -> str:
     """What 1-4-3 saves beside FP16."""
     before, after = costs[FORMATS.index("fp16")], costs[FORMATS.index("hfp8_forward")]
     return f"{100 * (1 - after / before):.0f} %"

@@ -53,10 +53,10 @@ def neighbourhood(fmt: Any, x: float, also: tuple[float, ...] = ()) -> Neighbour
     """
     fmt = element_of(fmt)
     if x > fmt.max or x < fmt.min:
-        return _beyond(fmt, x, also)
+        return _surroundings_of_end(fmt, x, also)
     below, above = _pair(fmt, x)
     gap = above - below
-    values = _walk(fmt, below, above, VIEW_REACH * gap)
+    values = _numbers_around(fmt, below, above, VIEW_REACH * gap)
     low = values[0] if values[0] > fmt.min else values[0] - gap
     high = values[-1] if values[-1] < fmt.max else values[-1] + gap
     values, view = _stretched(fmt, values, float(low), float(high), also)
@@ -74,19 +74,19 @@ def _pair(fmt: Any, x: float) -> tuple[float, float]:
     return (0.0, fmt.smallest_subnormal) if x > 0 else (-fmt.smallest_subnormal, 0.0)
 
 
-def _beyond(fmt: Any, x: float, also: tuple[float, ...]) -> Neighbourhood:
+def _surroundings_of_end(fmt: Any, x: float, also: tuple[float, ...]) -> Neighbourhood:
     """The surroundings of a number that the format does not reach: those of its last number."""
     end, outward = (fmt.max, 1.0) if x > fmt.max else (fmt.min, -1.0)
     inner = neighbours(fmt, np.array([end]))  # (inside, max) or (lowest, inside)
     below, above = float(inner[0][0]), float(inner[1][0])
     step = above - below
-    values = _walk(fmt, below, above, VIEW_REACH * step)
+    values = _numbers_around(fmt, below, above, VIEW_REACH * step)
     low, high = (values[0], end + 2.2 * step) if outward > 0 else (end - 2.2 * step, values[-1])
     values, view = _stretched(fmt, values, float(low), float(high), (*also, x))
     return Neighbourhood(values, view, end + outward * step / 2, end)
 
 
-def _walk(fmt: Any, below: float, above: float, reach: float) -> np.ndarray:
+def _numbers_around(fmt: Any, below: float, above: float, reach: float) -> np.ndarray:
     """The two neighbours and some numbers more to each side, none further than ``reach``."""
     result = [below, above]
     for _ in range(EACH_SIDE - 1):

@@ -41,7 +41,7 @@ def number_line_data(
     if scale not in SCALES:
         raise ValueError(f"unknown scale {scale!r}; allowed: {', '.join(SCALES)}")
     chosen = as_formats(formats)
-    low, high = limits or (_around(chosen, around) if around is not None else _everything(chosen, scale))
+    low, high = limits or (_view_around(chosen, around) if around is not None else _view_of_all_values(chosen, scale))
     if scale == "log" and limits is None and around is not None and around > 0:
         low = max(low, around / 8)
     if not low < high or (scale == "log" and low <= 0):
@@ -56,23 +56,26 @@ def number_line_data(
     return (low, high), rows
 
 
-def _everything(formats: list[Any], scale: str) -> tuple[float, float]:
+def _view_of_all_values(formats: list[Any], scale: str) -> tuple[float, float]:
     """A view of all values; on the linear scale of the narrowest format and its surroundings, if they differ much."""
     elements = [element_of(f) for f in formats]
     if scale == "log":
         return min(e.smallest_subnormal for e in elements) / 2, max(max(e.max, -e.min) for e in elements) * 2
     bottoms = [e.min for e in elements if e.min < 0]
-    low, high = _common(sorted(-b for b in bottoms)) if bottoms else 0.0, _common(sorted(e.max for e in elements))
+    low, high = (
+        _view_end(sorted(-b for b in bottoms)) if bottoms else 0.0,
+        _view_end(sorted(e.max for e in elements)),
+    )
     margin = 0.03 * (low + high)
     return -low - margin, high + margin
 
 
-def _common(ends: list[float]) -> float:
+def _view_end(ends: list[float]) -> float:
     """The largest of the ends, unless it dwarfs the smallest; then the smallest and a bit more."""
     return ends[-1] if ends[-1] <= 4 * ends[0] else 1.25 * ends[0]
 
 
-def _around(formats: list[Any], x: float) -> tuple[float, float]:
+def _view_around(formats: list[Any], x: float) -> tuple[float, float]:
     """A few steps on both sides of x, in the coarsest format."""
     steps = [float(above[0] - below[0]) for below, above in (neighbours(f, np.array([x])) for f in formats)]
     finite = [s for s in steps if math.isfinite(s) and s > 0]

@@ -36,13 +36,13 @@ def panel(fig: go.Figure, y: str, *, height: int, title: str = "", subtitle: str
     own = {"x": x, "y": y}
     marks: dict[str, Any] = {
         kind: [
-            mark | {"xref": _moved(mark, "xref", own), "yref": _moved(mark, "yref", own)}
+            mark | {"xref": _axis_in_panel(mark, "xref", own), "yref": _axis_in_panel(mark, "yref", own)}
             for mark in layout.get(kind, ())
             if mark.get("yref", "y").split(" ")[0] == y
         ]
         for kind in ("shapes", "annotations")
     }
-    axes = {f"{letter}axis": _whole(layout[axis_name(name)]) for letter, name in own.items()}
+    axes = {f"{letter}axis": _full_size_axis(layout[axis_name(name)]) for letter, name in own.items()}
     others = {name: value for name, value in layout.items() if name[:5] not in ("xaxis", "yaxis")}
     made = style.figure([trace | {"xaxis": "x", "yaxis": "y"} for trace in inside], others | axes | marks)
     meta = layout["meta"]
@@ -58,16 +58,16 @@ def panel(fig: go.Figure, y: str, *, height: int, title: str = "", subtitle: str
     )
 
 
-def _moved(mark: dict[str, Any], ref: str, own: dict[str, str]) -> str:
+def _axis_in_panel(mark: dict[str, Any], ref: str, own: dict[str, str]) -> str:
     """The axis of a shape or an annotation in the figure of its panel.
 
-    >>> _moved({"xref": "x3 domain"}, "xref", {"x": "x3"})
+    >>> _axis_in_panel({"xref": "x3 domain"}, "xref", {"x": "x3"})
     'x domain'
     """
     name, *more = str(mark.get(ref, ref[0])).split(" ")
     return " ".join([ref[0] if name == own[ref[0]] else name, *more])
 
 
-def _whole(axis: dict[str, Any]) -> dict[str, Any]:
+def _full_size_axis(axis: dict[str, Any]) -> dict[str, Any]:
     """An axis over the whole of its figure."""
     return {name: value for name, value in axis.items() if name not in ("domain", "anchor")}

@@ -60,7 +60,7 @@ def range_map(
         raise ValueError(f"chosen must be one of {len(rows)} rows, got {chosen!r}")
     outcomes = [range_outcomes(result, window, scale) for _, result in rows]
     shares = np.array([100 * in_view(result.counts[None], scale)[0] / max(result.total, 1) for _, result in rows])
-    text = title or f"{name}, {scale_text(scale)}: {_worst(rows, outcomes)}"
+    text = title or f"{name}, {scale_text(scale)}: {_worst_row_text(rows, outcomes)}"
     lost = [f"{label}: {number_text.percent(f.lost)}" for (label, _), f in zip(rows, outcomes, strict=True)]
     fig = style.figure(
         [*_ridges(rows, shares, chosen), *_column(outcomes)], _map_layout(rows, window, scale, chosen, what)
@@ -76,7 +76,7 @@ def range_map(
     )
 
 
-def _worst(rows: Sequence[tuple[str, MagnitudeCounts]], outcomes: Sequence[RangeOutcomes]) -> str:
+def _worst_row_text(rows: Sequence[tuple[str, MagnitudeCounts]], outcomes: Sequence[RangeOutcomes]) -> str:
     lost, beyond = [f.lost for f in outcomes], [f.overflowed for f in outcomes]
     overflows = max(beyond) > 0
     shares, what = (beyond, "overflows") if overflows else (lost, "loses")

@@ -68,7 +68,7 @@ def recipe_field(
     rows = sorted(field, key=lambda point: point.gap)
     gaps = np.array([point.gap for point in rows])
     top = BEYOND * max(float(gaps.max()), 2 * LEAST_GAP)
-    words = title or _words(own, gaps)
+    words = title or _default_title(own, gaps)
     data = [trace for axis in ("", "2") for trace in _panel(rows, own, top, axis, budget)]
     names = [f"{number} {point.name}" for number, point in enumerate(rows, 1)]
     pairs = ["  ".join(names[i : i + 2]) for i in range(0, len(names), 2)]  # a narrow screen has room for two
@@ -151,7 +151,7 @@ def _box(points: Sequence[RecipePoint]) -> np.ndarray:
     return np.array(rows, dtype=object).reshape(len(rows), 4)
 
 
-def _words(own: RecipePoint | None, gaps: np.ndarray) -> str:
+def _default_title(own: RecipePoint | None, gaps: np.ndarray) -> str:
     if own is None:
         return f"The field: gaps from {gaps.min():+.3f} to {gaps.max():+.3f} bits".replace("-", "−")
     if not np.isfinite(own.gap):

@@ -57,39 +57,39 @@ def error_curve_data(
     values = None if octaves else values_between(element, 2.0**low, 2.0**high, LISTED)
     if values is not None:
         ends = np.unique(np.concatenate([[2.0**low], values, [2.0**high]]))
-        x = _inside(ends[:-1], ends[1:], more=int(np.clip(1200 / len(ends), 2, 24)))
+        x = _probes_in_intervals(ends[:-1], ends[1:], more=int(np.clip(1200 / len(ends), 2, 24)))
         log2_x, error = np.log2(x), _error(element, x, rounding)
-        worst = _worst(element, x, error)
+        worst = _largest_of_normals(element, x, error)
     else:
         edges = np.arange(math.floor(low), math.ceil(high) + 1.0) if octaves else np.linspace(low, high, 321)
         log2_x = (edges[:-1] + edges[1:]) / 2
-        error, worst = _largest(element, edges, rounding, probes=64 if octaves else 4)
+        error, worst = _largest_in_bins(element, edges, rounding, probes=64 if octaves else 4)
     normal = (math.log2(element.smallest_normal), math.log2(element.max))
     is_mean = mode_of(rounding) == "stochastic"
     return ErrorCurve(name_of(fmt), log2_x, error, values is None, worst, window(element, rounding), normal, is_mean)
 
 
-def _worst(fmt: Any, x: np.ndarray, error: np.ndarray) -> float:
+def _largest_of_normals(fmt: Any, x: np.ndarray, error: np.ndarray) -> float:
     """The largest error among the normal numbers."""
     inside = (x >= fmt.smallest_normal) & (x <= fmt.max) & np.isfinite(error)
     return float(error[inside].max()) if inside.any() else math.nan
 
 
-def _largest(fmt: Any, edges: np.ndarray, rounding: AnyRounding, probes: int) -> tuple[np.ndarray, float]:
+def _largest_in_bins(fmt: Any, edges: np.ndarray, rounding: AnyRounding, probes: int) -> tuple[np.ndarray, float]:
     """The largest error in each bin of log2 x, at the tips of the teeth around some probes; and of normal numbers."""
     x = np.exp2(edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(probes) + 0.5) / probes).ravel()
     below, above = neighbours(fmt, x)
     has_lower = np.isfinite(below) & (below > 0)
     below, above = np.where(has_lower, below, x), np.where(has_lower, above, x * (1 + 1e-12))
-    tips = _inside(below, above, more=0)
+    tips = _probes_in_intervals(below, above, more=0)
     error = _error(fmt, tips, rounding)
     # The last probe's step may reach into the next bin.
     inside = tips.reshape(len(edges) - 1, -1) < np.exp2(edges[1:, None])
     inside[np.diff(edges) < 1] = True  # narrow bins: several may lie in one step and all show its tip
-    return np.max(np.where(inside, error.reshape(inside.shape), 0), axis=1), _worst(fmt, tips, error)
+    return np.max(np.where(inside, error.reshape(inside.shape), 0), axis=1), _largest_of_normals(fmt, tips, error)
 
 
-def _inside(starts: np.ndarray, ends: np.ndarray, more: int) -> np.ndarray:
+def _probes_in_intervals(starts: np.ndarray, ends: np.ndarray, more: int) -> np.ndarray:
     """Points of each interval: the start, both sides of the middle, ``more`` between, the end from within."""
     tiny = 1e-9
     at = np.unique(np.concatenate([[0.0, 0.5 - tiny, 0.5 + tiny, 1 - tiny], np.linspace(0, 1, more + 2)[1:-1]]))

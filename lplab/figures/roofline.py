@@ -121,7 +121,7 @@ def roofline(
         _line(roof),
         _names(roofs, chosen),
         _squares(products),
-        _whole(whole),
+        _whole_step_point(whole),
         _marks("published", published, roof.ops_per_second),
         _marks("measured", measured, roof.ops_per_second),
     ]
@@ -239,7 +239,7 @@ def _squares(products: Products) -> dict[str, Any]:
     )
 
 
-def _whole(whole: RooflinePoint) -> dict[str, Any]:
+def _whole_step_point(whole: RooflinePoint) -> dict[str, Any]:
     x, y = np.array([whole.intensity]), np.array([whole.ops_per_second])
     look = traces.marker("square-cross-open", 17, style.BLUE, 2)
     return traces.points(
@@ -265,7 +265,7 @@ def _marks(kind: str, marks: Sequence[RooflinePoint], hidden_at: float) -> dict[
         "%{customdata}, {name}<br>%{y:.3s} operations a second",
         mode="lines+markers+text",
         error_y=bars | {"visible": bool(marks), "color": colour},
-        text=np.array(_words(marks) or [""], dtype=str),
+        text=np.array(_words_beside_marks(marks) or [""], dtype=str),
         customdata=np.array([m.name for m in marks] or [""], dtype=str),
         textposition=_places(kind, marks),
         textfont={"size": style.NOTE},
@@ -274,7 +274,7 @@ def _marks(kind: str, marks: Sequence[RooflinePoint], hidden_at: float) -> dict[
     )
 
 
-def _words(marks: Sequence[RooflinePoint]) -> list[str]:
+def _words_beside_marks(marks: Sequence[RooflinePoint]) -> list[str]:
     """Words beside the marks, in short lines: of those whose names begin alike ("fp32, …") only beside the last."""
     heads = [_head(mark) for mark in marks]
     lines = [" <br> ".join(textwrap.wrap(head, LINE)) for head in heads]

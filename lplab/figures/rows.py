@@ -70,7 +70,7 @@ def row_traces(
         _ribbon(rows, "normal", scale, most, half),
         _ribbon(rows, "subnormal", scale, most, half),
         _arrows(rows, position(np.array(view))),
-        *_number(rows, around, position, half, tick),
+        *_number_marks(rows, around, position, half, tick),
     ]
 
 
@@ -172,7 +172,7 @@ def _arrows(rows: list[Row], view: np.ndarray) -> dict[str, Any]:
     return traces.points("goes on", x, y, look, cliponaxis=False, visible=bool(len(symbols)))
 
 
-def _number(
+def _number_marks(
     rows: list[Row], around: float | None, position: AxisTransform, half: float, tick: float
 ) -> list[dict[str, Any]]:
     """The number itself as a dashed line in each row, and a diamond where the format rounds it."""

@@ -119,10 +119,10 @@ def chunk_error(
     ring, cross = (traces.marker(symbol, 13, style.VERMILION, 2) for symbol in ("circle-open", "x"))
     hover = "{name}<br>chunk  %{customdata[0]:,d}<br>error  %{customdata[1]:.3g} %"
     look = traces.stroke(style.BLUE, 1.6), {"size": 7, "color": style.BLUE}
-    library = traces.curve(names[0], x, _drawn(y), *look, hover, customdata=_numbers(x, y))
+    library = traces.curve(names[0], x, _errors_on_axis(y), *look, hover, customdata=_numbers(x, y))
     dots = compare_to_library(
         x[is_number],
-        _drawn(own[is_number]),
+        _errors_on_axis(own[is_number]),
         agree[is_number],
         ring,
         cross,
@@ -205,7 +205,7 @@ def _line(name: str, x: np.ndarray, y: np.ndarray, colour: str, dash: str, width
     return traces.line(name, x, y, traces.stroke(colour, width, dash), hover)
 
 
-def _drawn(errors: np.ndarray) -> np.ndarray:
+def _errors_on_axis(errors: np.ndarray) -> np.ndarray:
     """Errors as far as the axis shows them."""
     return np.maximum(errors, 1e-4)
 

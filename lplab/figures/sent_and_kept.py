@@ -79,7 +79,7 @@ def sent_and_kept(
         raise ValueError(f"chosen must be a layer from 0 to {len(histories) - 1}, got {chosen}")
     mark = _mark(at)
     data = [_line(history, i, i == chosen, lower) for lower in (False, True) for i, history in enumerate(histories)]
-    text = title or _now(histories[chosen], steps)
+    text = title or _last_step_text(histories[chosen], steps)
     told = "; ".join(f"{c.name}: {_numbers(c, -1)}" for c in histories if len(c.steps))
     entries = [entry(line, history.name) for line, history in zip(data, histories, strict=False)]
     return style.apply_style(
@@ -95,7 +95,7 @@ def sent_and_kept(
     )
 
 
-def _now(history: SentHistory, steps: int) -> str:
+def _last_step_text(history: SentHistory, steps: int) -> str:
     if not len(history.steps):
         return "Not started yet"
     return f"Step {history.steps[-1]:.0f} of {steps}: {history.name} {_numbers(history, -1)}"

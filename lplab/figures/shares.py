@@ -84,7 +84,7 @@ def shares(
 def _places(names: Sequence[str], along: str) -> dict[str, Any]:
     """An axis with a name at each place, or, where there is no room for so many, with a title."""
     few = len(names) <= LABELLED
-    ticks = axes.ticks(np.arange(len(names), dtype=np.float64), map(_below, names, range(len(names))))
+    ticks = axes.ticks(np.arange(len(names), dtype=np.float64), map(_name_below, names, range(len(names))))
     none = axes.ticks(np.empty(0), [])
     return axes.axis(-0.7, len(names) - 0.3, "" if few else along, showgrid=False, **(ticks if few else none))
 
@@ -96,16 +96,16 @@ def _marks(band: tuple[float, float] | None, begins: Mapping[int, str]) -> dict[
         return {"shapes": [_band(*band)], "annotations": [shapes.note(text, y=0.99)]}
     if begins:
         starts = [shapes.upright(place - 0.5, 1) for place in begins if place]
-        return {"shapes": starts, "annotations": [_above(place, word) for place, word in begins.items()]}
+        return {"shapes": starts, "annotations": [_word_above(place, word) for place, word in begins.items()]}
     return {}
 
 
-def _below(name: str, place: int) -> str:
+def _name_below(name: str, place: int) -> str:
     """A name in lines of 12 letters; every second one begins a line lower, as neighbours would run together."""
     return "<br>" * (place % 2) + "<br>".join(textwrap.wrap(name, 12))
 
 
-def _above(place: int, word: str) -> dict[str, Any]:
+def _word_above(place: int, word: str) -> dict[str, Any]:
     trace_style = {"showarrow": False, "xanchor": "left", "yanchor": "top", "font": {"size": style.NOTE}}
     return {"x": place - 0.4, "y": 1, "yref": "y domain", "text": word} | trace_style
 

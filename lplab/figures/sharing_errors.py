@@ -80,14 +80,14 @@ def sharing_errors(
             },
         ),
         alt=f"Signal to noise against the numbers that share a scale. Shared by {names[at]}: {'; '.join(texts)}.",
-        title=title or _best(names[at], here, {name: float(costs[name][at]) for name in here}),
+        title=title or _best_sharings_text(names[at], here, {name: float(costs[name][at]) for name in here}),
         subtitle=legend(*(entry(curve) for curve in drawn if np.isfinite(curve["y"]).any())),
         height=height,
         t=66,
     )
 
 
-def _best(name: str, decibels: Mapping[str, float], bits: Mapping[str, float]) -> str:
+def _best_sharings_text(name: str, decibels: Mapping[str, float], bits: Mapping[str, float]) -> str:
     most = max(decibels.values())
     best = [sharing for sharing, value in decibels.items() if number_text.decibels(value) == number_text.decibels(most)]
     kept = f"{number_text.decibels(most)} with {_bits(min(bits[sharing] for sharing in best))}"

@@ -60,15 +60,15 @@ def stacked(*groups: Sequence[go.Figure], left: int = 64, right: int = 16) -> go
         title = {name: panel["meta"][name] for name in ("title", "subtitle")}
         floor -= panel["height"]
         ends = (floor + panel["bottom"] - bottom, floor + panel["height"] - panel["top"] - bottom)
-        _add(data, layout, panel, _name("y", k), (max(ends[0] / plot, 0.0), ends[1] / plot))
+        _add_panel(data, layout, panel, _name("y", k), (max(ends[0] / plot, 0.0), ends[1] / plot))
         titles.append(_title(title, floor + panel["height"] - bottom))
         cell, own = (max(floor - bottom, 0.0), floor + panel["height"] - bottom), _name("y", len(panels) + 1 + k)
-        notes.append(_written(f"notes {k}", _notes(panel, (ends[0] - cell[0], ends[1] - cell[0])), across, own))
-        layout |= {axis_name(own): _hidden((0, cell[1] - cell[0]), across, domain=[cell[0] / plot, cell[1] / plot])}
+        notes.append(_words_of_texts(f"notes {k}", _notes(panel, (ends[0] - cell[0], ends[1] - cell[0])), across, own))
+        layout |= {axis_name(own): _text_axis((0, cell[1] - cell[0]), across, domain=[cell[0] / plot, cell[1] / plot])}
         moving = [axis_name(_name("y", k)), axis_name(own)]
         places.append(title | {"top": height - floor - panel["height"], "room": panel["top"], "axes": moving})
-    data += [*notes, _written(TITLES, titles, across, up)]
-    layout |= {axis_name(across): _hidden((0, 1), up), axis_name(up): _hidden((0, plot), across)}
+    data += [*notes, _words_of_texts(TITLES, titles, across, up)]
+    layout |= {axis_name(across): _text_axis((0, 1), up), axis_name(up): _text_axis((0, plot), across)}
     margin = {"l": left, "r": right, "t": 0, "b": bottom}
     alt = " ".join(p["meta"]["alt"] for p in panels)
     common = style.style_layout(alt=alt, title=panels[0]["meta"]["title"], height=height)
@@ -111,7 +111,7 @@ def _panel(fig: go.Figure, group: int, shows_axis: bool) -> dict[str, Any]:
     }
 
 
-def _add(
+def _add_panel(
     data: list[dict[str, Any]], layout: dict[str, Any], panel: dict[str, Any], y: str, domain: tuple[float, float]
 ) -> None:
     """Put a panel into the whole, between the heights ``domain``, which are shares of the plot."""
@@ -159,7 +159,7 @@ def _share(value: float, view: tuple[float, float]) -> float:
     return (value - view[0]) / (view[1] - view[0])
 
 
-def _written(name: str, texts: list[dict[str, Any]], x: str, y: str) -> dict[str, Any]:
+def _words_of_texts(name: str, texts: list[dict[str, Any]], x: str, y: str) -> dict[str, Any]:
     return traces.words(
         name,
         np.array([text["x"] for text in texts], np.float64),
@@ -173,6 +173,6 @@ def _written(name: str, texts: list[dict[str, Any]], x: str, y: str) -> dict[str
     )
 
 
-def _hidden(view: tuple[float, float], anchor: str, **more: Any) -> dict[str, Any]:
+def _text_axis(view: tuple[float, float], anchor: str, **more: Any) -> dict[str, Any]:
     """An invisible axis for texts."""
     return {"visible": False, "fixedrange": True, "range": list(view), "anchor": anchor} | more

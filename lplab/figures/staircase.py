@@ -46,7 +46,7 @@ def staircase(
     x, results = (np.asarray(part, np.float64).ravel() for part in yours) if yours is not None else (np.empty(0),) * 2
     if len(x) != len(results):
         raise ValueError(f"{len(x)} inputs but {len(results)} results")
-    differs = ~_same(results, np.asarray(fmt.quantize(x, rounding)))
+    differs = ~_equal_or_both_nan(results, np.asarray(fmt.quantize(x, rounding)))
     steps = np.linspace(low, high, 2001)
     unchanged = traces.reference("unchanged", np.array([low, high]), np.array([low, high]), style.GREEN, "dash")
     stairs = traces.reference(name_of(fmt), steps, np.asarray(fmt.quantize(steps, rounding)), style.GREY, "solid")
@@ -59,7 +59,7 @@ def staircase(
     entries = [entry(stairs), entry(unchanged)]
     entries += [entry(same, "yours"), entry(different, DIFFERENT, "✕")] if len(x) else []
     entries += [entry(ring)] if at.any() else []
-    title, alt = _words(fmt, len(x), int(differs.sum()), low, high, rounding)
+    title, alt = _title_and_alt(fmt, len(x), int(differs.sum()), low, high, rounding)
     return style.apply_style(
         style.figure([unchanged, stairs, same, different, ring], layout),
         alt=alt,
@@ -69,11 +69,11 @@ def staircase(
     )
 
 
-def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _equal_or_both_nan(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return (a == b) | (np.isnan(a) & np.isnan(b))
 
 
-def _words(fmt: Any, count: int, different: int, low: float, high: float, rounding: str) -> tuple[str, str]:
+def _title_and_alt(fmt: Any, count: int, different: int, low: float, high: float, rounding: str) -> tuple[str, str]:
     """Title and alt text."""
     window = f"from {number_text.number(low, plain=True)} to {number_text.number(high, plain=True)}"
     steps = f"The staircase of {name_of(fmt)} {window}, rounding {rounding_text(rounding)}"

@@ -82,28 +82,28 @@ def loss_curves(
     if len(curves) > len(style.SERIES_BESIDE_GREEN):
         raise ValueError(f"at most {len(style.SERIES_BESIDE_GREEN)} curves can share a figure, got {len(curves)}")
     window = max(1, steps // SMOOTHED_OVER)
-    bottom, top = loss_range or (0.0, _top(_all(curves, reference)))
+    bottom, top = loss_range or (0.0, _top(_with_reference(curves, reference)))
     if not bottom < top:
         raise ValueError(f"loss_range must be two numbers in order, got {loss_range!r}")
     looks = zip(curves, style.SERIES_BESIDE_GREEN, strict=False)
     lines = [_line(curve, window, colour, dash) for curve, (colour, dash, _) in looks]
     has_reference = reference is not None
     green = _line(reference or LossCurve("fp32", []), window, style.GREEN, "solid", visible=has_reference)
-    crosses = _crosses(_all(curves, reference), window, top)
+    crosses = _crosses(_with_reference(curves, reference), window, top)
     layout = {
         "xaxis": axes.axis(0, steps + 0.5, "step" + f" (lines: mean of the last {window} steps)" * (window > 1)),
         "yaxis": axes.axis(bottom, top, f"loss ({unit})"),
     }
-    done = max((len(curve.losses) for curve in _all(curves, reference)), default=0)
+    done = max((len(curve.losses) for curve in _with_reference(curves, reference)), default=0)
     text = f"Training loss after {done} of {steps} steps"
-    told = ", ".join(_now(curve, window, f" {unit}") for curve in _all(curves, reference))
+    told = ", ".join(_loss_text(curve, window, f" {unit}") for curve in _with_reference(curves, reference))
     fig = style.apply_style(
         style.figure([*lines, green, crosses], layout),
         alt=f"{text}: {told}." if done else "Training loss: not started yet.",
         title=title or (text if done else "Not started yet"),
-        subtitle=_legend([*lines, *([green] if has_reference else [])], _all(curves, reference), window),
+        subtitle=_legend([*lines, *([green] if has_reference else [])], _with_reference(curves, reference), window),
         height=height,
-        t=50 + 16 * max(1, -(-len(_all(curves, reference)) // _ENTRIES)),  # for the legend at its longest
+        t=50 + 16 * max(1, -(-len(_with_reference(curves, reference)) // _ENTRIES)),  # for the legend at its longest
     )
     # Where it is with a legend, whether there is one or not.
     style.as_plain_dicts(fig)[1]["title"]["y"] = 1 - 28 / height
@@ -114,7 +114,7 @@ def _top(curves: list[LossCurve]) -> float:
     return 1.15 * max((float(c.losses[0]) for c in curves if len(c.losses)), default=1.0) or 1.0
 
 
-def _all(curves: Sequence[LossCurve], reference: LossCurve | None) -> list[LossCurve]:
+def _with_reference(curves: Sequence[LossCurve], reference: LossCurve | None) -> list[LossCurve]:
     return [*curves, *([reference] if reference else [])]
 
 
@@ -139,13 +139,13 @@ def _crosses(curves: Sequence[LossCurve], window: int, top: float) -> dict[str, 
     )
 
 
-def _now(curve: LossCurve, window: int, unit: str = "", between: str = " ") -> str:
+def _loss_text(curve: LossCurve, window: int, unit: str = "", between: str = " ") -> str:
     if curve.diverged:
         return f"{curve.name} diverged after {len(curve.losses)}"
     return f"{curve.name}{between}{curve.smooth(window)[-1]:.2f}{unit}" if len(curve.losses) else curve.name
 
 
 def _legend(lines: Sequence[dict[str, Any]], curves: Sequence[LossCurve], window: int) -> str:
-    entries = [entry(line, _now(curve, window, between=": ")) for line, curve in zip(lines, curves, strict=True)]
+    entries = [entry(line, _loss_text(curve, window, between=": ")) for line, curve in zip(lines, curves, strict=True)]
     letters = sum(len(text) + 6 for _, _, text in entries)  # a sign before each, and room between them
     return legend(*entries, per_line=0 if letters <= _LETTERS else _ENTRIES)

@@ -103,7 +103,7 @@ def by_layer(times: LayerTimes, most: int = 10, per: float = 1.0) -> dict[str, d
     order = list(dict.fromkeys(words))
     size = -(-len(order) // most)
     chunks = [order[i : i + size] for i in range(0, len(order), size)]
-    names = [_from_to(chunk[0], chunk[-1]) for chunk in chunks]
+    names = [_name_of_neighbours(chunk[0], chunk[-1]) for chunk in chunks]
     place = {word: i for i, chunk in enumerate(chunks) for word in chunk}
     index = np.array([place[word] for word in words])
     sums = {part: np.bincount(index, values, len(chunks)) / per for part, values in times.parts_by_layer().items()}
@@ -118,7 +118,7 @@ def _group(name: str) -> str:
     return parts[0].split("_")[0] or "model"
 
 
-def _from_to(first: str, last: str) -> str:
+def _name_of_neighbours(first: str, last: str) -> str:
     """A name for neighbours: block9–18, or the first and the last."""
     if first == last:
         return first

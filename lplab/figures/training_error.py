@@ -95,7 +95,7 @@ def training_error(
     layout = _layout(low - 0.5, high + 0.5, BITS_TITLE, note)
     layout["xaxis"] |= {"dtick": 1, "tick0": low}
     layout["shapes"] = [mark(low if marked_bits is None else marked_bits, marked_bits is not None)]
-    return _finish(
+    return _apply_style(
         style.figure([*band, *(trace for pair in zip(points, lines, strict=True) for trace in pair)], layout),
         alt=_alt(curves, floating),
         title=title or _title(curves, marked_bits),
@@ -132,7 +132,7 @@ def training_epochs(
     now = [f"{c.name} {error_text(c.medians[-1])}" for c in everyone if len(c.x)]
     text = f"After {done} of {epochs} epochs: {', '.join(now)}" if now else "Not started yet"
     layout = _layout(0, epochs + 0.5, "epoch", "")
-    return _finish(
+    return _apply_style(
         style.figure([*lines, floating], layout),
         alt=f"Test error over the epochs of a training. {text}.",
         title=title or text,
@@ -207,14 +207,14 @@ def mark(bits: float, visible: bool) -> dict[str, Any]:
     return shapes.upright(bits, layer="below", visible=visible)
 
 
-def _finish(fig: go.Figure, *, height: int, **words_and_margin: Any) -> go.Figure:
+def _apply_style(fig: go.Figure, *, height: int, **words_and_margin: Any) -> go.Figure:
     """Apply the style, with space for the second line of the legend in any case, so that the plot never moves."""
     style.apply_style(fig, height=height, t=_TOP, **words_and_margin)
     style.as_plain_dicts(fig)[1]["title"]["y"] = 1 - _TITLE_DOWN / height
     return fig
 
 
-def _at(curve: Curve, bits: float) -> float:
+def _median_at(curve: Curve, bits: float) -> float:
     return float(curve.medians[curve.x == bits][0])
 
 
@@ -226,11 +226,11 @@ def _title(curves: Sequence[Curve], marked_bits: int | None) -> str:
         return "Test error against fraction bits"
 
     def spread(bits: float) -> float:
-        values = [max(_at(curve, bits), ERRORS[0]) for curve in shown]
+        values = [max(_median_at(curve, bits), ERRORS[0]) for curve in shown]
         return max(values) / min(values)
 
     bits = float(marked_bits) if marked_bits is not None and marked_bits in everywhere else max(everywhere, key=spread)
-    return f"FL {bits:g}: " + ", ".join(f"{c.name} {error_text(_at(c, bits))}" for c in shown[:2])
+    return f"FL {bits:g}: " + ", ".join(f"{c.name} {error_text(_median_at(c, bits))}" for c in shown[:2])
 
 
 def _alt(curves: Sequence[Curve], floating: np.ndarray) -> str:

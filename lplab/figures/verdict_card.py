@@ -137,7 +137,7 @@ def verdict_card(*claim_ids: str, folder: str | Path | None = None) -> VerdictCa
     return VerdictCards(chosen, tuple(claims.stored(claim, folder) for claim in chosen), judged)
 
 
-def _ours(claim: Claim, numbers: Stored, verdict: ClaimVerdict) -> str:
+def _our_numbers_text(claim: Claim, numbers: Stored, verdict: ClaimVerdict) -> str:
     if verdict.findings:
         return claim.measured(numbers.results(claim))
     return claim.untestable or f"not yet: {verdict.missing} of {len(claim.keys())} measurements are missing"
@@ -150,7 +150,7 @@ def _text(claim: Claim, numbers: Stored, larger: Experiment | None) -> str:
     said = f"Verdict: {_small_word(verdict, larger)}" + f": {verdict.badge}" * bool(verdict.badge)
     room = (WORDS - len(f"{claim.title} They: We: {said}".split())) // 2
     lines = [claim.title]
-    for who, text in (("They", without_notes(claim.published)), ("We", _ours(claim, numbers, verdict))):
+    for who, text in (("They", without_notes(claim.published)), ("We", _our_numbers_text(claim, numbers, verdict))):
         lines.append(f"{who}: {shortened(text, room)}")
     lines.append(said)
     if larger:
@@ -187,7 +187,7 @@ def card_html(claim: Claim, numbers: Stored, larger: Experiment | None = None) -
         f"{_words_html(verdict, larger)}"
         f"<blockquote>{escape(claim.statement)}<cite>{escape(claim.paper)}; {escape(where)}</cite></blockquote>"
         f'<div class="lplab-both">{_side_html("They report", claim.theirs_on, theirs)}'
-        f"{_side_html(_we(claim), claim.ours_on, _in_front(claim, numbers, verdict))}</div>"
+        f"{_side_html(_our_heading(claim), claim.ours_on, _our_lines(claim, numbers, verdict))}</div>"
         f"{_figures_html(claim, numbers) if verdict.findings else ''}{_larger_html(larger)}"
         f"{_folded_html(claim, numbers, verdict)}</section>"
     )
@@ -222,20 +222,20 @@ def _larger_html(larger: Experiment | None) -> str:
     return (
         f'<details class="lplab-larger" style="--lplab-verdict:{SIGNS[verdict.word][1]}">'
         f"<summary>At a larger size: {escape(claim.ours_on)}</summary>"
-        f'<div class="lplab-both">{_side_html(_we(claim), "", _in_front(claim, numbers, verdict))}</div>'
+        f'<div class="lplab-both">{_side_html(_our_heading(claim), "", _our_lines(claim, numbers, verdict))}</div>'
         f"{_figures_html(claim, numbers)}{_folded_html(claim, numbers, verdict)}</details>"
     )
 
 
-def _we(claim: Claim) -> str:
+def _our_heading(claim: Claim) -> str:
     return "We computed" if claim.modelled else "We measured"
 
 
-def _in_front(claim: Claim, numbers: Stored, verdict: ClaimVerdict) -> list[str]:
+def _our_lines(claim: Claim, numbers: Stored, verdict: ClaimVerdict) -> list[str]:
     """Our side of a card: numbers in the unit of the published ones, or the rows of the figure, or else a sentence."""
     if verdict.findings and claim.ours_beside:
         return parts_of(claim.ours_beside(numbers.results(claim)))
-    return ["the rows below"] if verdict.findings and claim.drawings else [_ours(claim, numbers, verdict)]
+    return ["the rows below"] if verdict.findings and claim.drawings else [_our_numbers_text(claim, numbers, verdict)]
 
 
 NOTE = re.compile(r" ?\((?:[^()]*[ ,;])?(?:read|recalled|second-hand)(?:[ ,;:][^()]*)?\)")
@@ -287,7 +287,7 @@ def _folded_html(claim: Claim, numbers: Stored, verdict: ClaimVerdict) -> str:
     theirs = () if claim.larger_than else (*parts_of(claim.published), claim.where)  # the claim's own fold has them
     parts = [
         ("They report, and how we know it:", _list_html(theirs)),
-        (f"{_we(claim)}, all of it:", _list_html(parts_of(_ours(claim, numbers, verdict)))),
+        (f"{_our_heading(claim)}, all of it:", _list_html(parts_of(_our_numbers_text(claim, numbers, verdict)))),
         ("All rows:", _figures_html(claim, numbers, whole=True) if verdict.findings else ""),
         ("Here:", f"<p>{escape(claim.experiment)}</p>"),
         ("What decides:", _checks_html(verdict.findings, ("✓ holds", "✗ does not hold"))),

@@ -83,7 +83,7 @@ class Axis:
 
     Args:
         rows: all of them.
-        drawing: says whether the axis is logarithmic and what it covers at least.
+        drawing: says whether the axis is logarithmic, what it covers at least, and whether 0 means no difference.
     """
 
     def __init__(self, rows: Sequence[DrawnRow], drawing: Drawing) -> None:
@@ -92,6 +92,7 @@ class Axis:
         if self.logarithmic:
             values = [value for value in values if value > 0]
         self.low, self.high = min(values), max(values)
+        self.differences = drawing.differences or self.low < 0 < self.high
         if not self.logarithmic and 0 < self.low < 0.4 * self.high:
             self.low = 0.0  # far from zero the axis is cut, so that the seeds can be told apart
 
@@ -112,8 +113,9 @@ class Axis:
 
     @property
     def zero(self) -> float | None:
-        """Where zero lies, in per cent from the left, if it lies between the ends."""
-        return self.place(0.0) if self.low < 0 < self.high and not self.logarithmic else None
+        """Where zero lies, in per cent from the left, if it is on the axis and means no difference."""
+        on_axis = not self.logarithmic and self.low <= 0 <= self.high
+        return self.place(0.0) if on_axis and self.differences else None
 
     @property
     def numbers_html(self) -> str:
@@ -137,7 +139,7 @@ def strip(row: DrawnRow, axis: Axis, ours: str) -> str:
     parts = [f'<line x1="0" x2="100%" y1="{STRIP - 1}" y2="{STRIP - 1}" stroke="currentColor" stroke-opacity="0.2"/>']
     if axis.zero is not None:
         zero = f"{axis.zero:.2f}%"
-        parts.append(f'<line x1="{zero}" x2="{zero}" y1="0" y2="{STRIP}" stroke="currentColor" stroke-opacity="0.5"/>')
+        parts.append(f'<line x1="{zero}" x2="{zero}" y1="2" y2="{STRIP}" stroke="currentColor" stroke-opacity="0.5"/>')
     parts += _span(row.theirs, axis, STRIP - 6, their_colour) + _span(row.values, axis, 8, colour)
     for value in row.theirs:
         parts.append(

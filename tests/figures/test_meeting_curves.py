@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from lplab import figures
+from lplab.figures.meeting_curves import NARROWEST_PLOT, PHONE_PLOT
+from lplab.figures.names_beside_dots import DOT, LETTER, _box_of_name, _overlap
 
 CURVE = ([0, 60, 120], [2.6, 2.5, 2.4])
 
@@ -51,13 +53,60 @@ def test_the_plane_has_all_dots_inside_and_names_them():
     assert "few 480 B, 2.350; all 455 kB, 2.300. alone 2.410." in fig.layout.meta["alt"]
 
 
-def test_names_of_dots_at_one_height_do_not_lie_on_the_dot_before():
-    dots = {"seldom": (8e3, 2.364), "often": (38e3, 2.363), "far": (480.0, 2.36), "low": (455e3, 2.3)}
-    names = trace(figures.byte_loss_plane(dots, (38e3, 2.36), {"alone": 2.41}), "names")
-    assert names.textposition.tolist() == ["top left", "middle right", "middle right", "middle left"]
-    dots["seldom"] = (8e3, 2.356)
-    names = trace(figures.byte_loss_plane(dots, (38e3, 2.36), {"alone": 2.41}), "names")
-    assert names.textposition[0] == "bottom left", "below the dot before"
+OF_THE_CAPSTONE = {
+    "FedAvg (2017)": (1.83e6, 2.365), "DiLoCo (2023)": (1.83e6, 2.354), "Streaming (2025)": (571e3, 2.338),
+    "DeMo (2024)": (2.42e6, 2.337), "SparseLoCo (2025)": (92e3, 2.366), "AdaComp (2018)": (81e3, 2.384),
+}  # fmt: skip
+SHORT = {name: name.split()[0] for name in OF_THE_CAPSTONE} | {"one learner alone": "one alone", "each": "each"}
+OF_AN_EXPLORER = {
+    "FedAvg": (38e3, 2.363), "DiLoCo": (38e3, 2.338), "DiLoCo every 60": (7.7e3, 2.364),
+    "DiLoCo in 4 bits": (4.7e3, 2.339), "SparseLoCo": (480.0, 2.354), "without memory": (480.0, 2.426),
+    "in each step": (455e3, 2.297),
+}  # fmt: skip
+PLANES = {
+    "capstone": (OF_THE_CAPSTONE, {"one learner alone": 2.398, "each": 2.284}, 108_927.0, 420),
+    "explorer": (OF_AN_EXPLORER, {"one alone": 2.406}, None, 310),
+}
+
+
+@pytest.mark.parametrize("on_a_phone", [False, True])
+@pytest.mark.parametrize("plane", PLANES)
+def test_names_lie_on_no_dot_no_other_name_and_not_on_the_budget(plane, on_a_phone):
+    dots, levels, budget, height = PLANES[plane]
+    fig = figures.byte_loss_plane(dots, None, levels, budget=budget, short=SHORT, height=height)
+    width, kind = (PHONE_PLOT, " on a phone") if on_a_phone else (NARROWEST_PLOT, "")
+    (left, right), (low, high) = fig.layout.xaxis.range, fig.layout.yaxis.range
+    tall = height - fig.layout.margin.t - fig.layout.margin.b
+
+    def at(x, y):
+        return width * (np.log10(x) - left) / (right - left), tall * (high - y) / (high - low)
+
+    names = trace(fig, f"names{kind}")
+    boxes = [
+        _box_of_name(*at(x, y), str(text), str(place))
+        for x, y, text, place in zip(names.x, names.y, names.text, names.textposition, strict=True)
+    ]
+    if budget:
+        line = at(budget, low)[0]
+        assert all(" (" not in text for text in names.text) == on_a_phone, "short names on a phone"
+        level_names = trace(fig, f"levels{kind}").text
+        assert max(LETTER * len(text) for text in level_names) < line, "names of levels end before the budget"
+        assert not any(_overlap(box, (line - 1, 0, line + 1, tall)) for box in boxes)
+    boxes += [(x - DOT, y - DOT, x + DOT, y + DOT) for x, y in (at(*dot) for dot in dots.values())]
+    lie_over = [(a, b) for k, a in enumerate(boxes) for b in boxes[:k] if _overlap(a, b)]
+    assert not lie_over and all(box[0] >= 0 and box[2] <= width for box in boxes)
+
+
+def test_one_form_of_the_names_is_shown_at_each_width():
+    fig = figures.byte_loss_plane(OF_THE_CAPSTONE, None, {"one learner alone": 2.398}, budget=1e5, short=SHORT)
+    forms = {each.name: (each.visible, each.meta["phone"]["visible"]) for each in fig.data if each.meta}
+    assert forms == {
+        "names": (True, False), "levels": (True, False), "names on a phone": (False, True),
+        "levels on a phone": (False, True),
+    }  # fmt: skip
+    told = [*trace(fig, "other ways to train").text, *trace(fig, "without meetings").text, fig.layout.meta["alt"]]
+    for name in (*OF_THE_CAPSTONE, "one learner alone"):
+        assert any(str(text).startswith(name) for text in told[:-1]) and name in told[-1], "the whole name"
 
 
 def test_a_training_that_diverges_does_not_press_the_others_together():

@@ -388,3 +388,25 @@ def test_zero_has_its_number_and_an_end_beside_it_has_none():
         (-0.1, 1.6): ["0", "1.60"], (-1.0, 1.0): ["−1.00", "0", "1.00"],
         (-1.6, 0.1): ["−1.60", "0"], (1.0, 9.0): ["0", "9.00"],
     }  # fmt: skip
+
+
+def test_a_figure_of_differences_has_a_line_at_zero_also_where_its_axis_begins_there():
+    def zero_lines(values, **kind):
+        drawing, row = Drawing("bits", dict, **kind), DrawnRow("all", np.array(values))
+        axis = Axis([row], drawing)
+        upright = re.findall(r'<line x1="([\d.]+)%" x2="\1%"', verdict_rows.strip(row, axis, "measured"))
+        assert axis.numbers_html.count(">0<") == (axis.low <= 0 <= axis.high), "0 stands there once"
+        return [float(x) for x in upright]
+
+    assert zero_lines([0.1, 1.6], differences=True) == zero_lines([0.0, 1.6], differences=True) == [verdict_rows.SIDE]
+    assert zero_lines([-1.0, 1.0]) == zero_lines([-1.0, 1.0], differences=True) == [50.0]
+    assert zero_lines([-1.6, 0.0], differences=True) == [100 - verdict_rows.SIDE]
+    assert not zero_lines([0.1, 1.6]) and not zero_lines([1.5, 1.6], differences=True)
+    assert not zero_lines([0.1, 1.6], differences=True, logarithmic=True)
+
+
+def test_figures_of_differences_say_so():
+    for claim in map(claims.get, claims.experiments()):
+        for drawing in claim.drawings:
+            says_so = re.search("above|below|more than|adds|help|saved", drawing.unit) and not drawing.logarithmic
+            assert drawing.differences == bool(says_so), (claim.id, drawing.unit)

@@ -188,9 +188,10 @@ class ClaimBuilder:
         axis: tuple[float, float] | None = None,
         statistic: str = MEDIAN,
         over: str = "seeds",
+        differences: bool = False,
     ) -> None:
         """Add numbers to the small figure of the claim; the arguments are those of :class:`~lplab.claims.Drawing`."""
-        self.drawings.append(Drawing(unit, rows, theirs or {}, log, axis, statistic, over))
+        self.drawings.append(Drawing(unit, rows, theirs or {}, log, axis, statistic, over, differences))
 
     def compared(
         self,

@@ -47,6 +47,7 @@ class Drawing:
             that a reader sees one number for one thing. "mean" of differences in pairs, "median" of other values, and
             "range" where the sentences have no middle.
         over: what the values of a row are of, in the plural: seeds, or the cases of a model.
+        differences: whether the values are differences or changes, so that 0 means none: the figure has a line at 0.
         front: which rows stand in front of the card, and under which plain label; the others are folded. By default all
             rows stand in front.
 
@@ -61,6 +62,7 @@ class Drawing:
     axis: tuple[float, float] | None = None
     statistic: str = MEDIAN
     over: str = "seeds"
+    differences: bool = False
     front: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:

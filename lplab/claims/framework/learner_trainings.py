@@ -133,6 +133,7 @@ def branch_learners(
     seed: int,
     plan: BranchPlan,
     folder: str | Path | None = None,
+    rate: float = 1.0,
 ) -> LearnerResult:
     """Several learners continue from the float32 checkpoint from which recipes branch, with the same batches.
 
@@ -144,6 +145,7 @@ def branch_learners(
         task, compressor, learners, seed: as for :func:`train`.
         plan: the lengths.
         folder: where checkpoints are kept.
+        rate: the learning rate at the start of the branch, in units of the task's own.
 
     Raises:
         ValueError: a batch that the learners cannot share evenly; as :func:`~lplab.claims.framework.branches.branch`.
@@ -163,7 +165,8 @@ def branch_learners(
     for name, state in saved["optimizer"].items():
         run.optimizer.state[parameters[name]] = state
     run.step = plan.before
-    losses, skipped = _run_steps(run, plan.steps, cosine(plan.steps))
+    falling = cosine(plan.steps)
+    losses, skipped = _run_steps(run, plan.steps, lambda step: rate * falling(step))
     return LearnerResult(task, run, losses, skipped, LAST_SHARE)
 
 

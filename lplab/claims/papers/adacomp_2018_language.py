@@ -114,6 +114,7 @@ claim.draw(
     "loss, bits above uncompressed",
     lambda results: {"test": gap_of(results), "training": gap_of(results, "train_loss")},
     statistic=MEAN,
+    differences=True,
 )
 
 claim.compared(

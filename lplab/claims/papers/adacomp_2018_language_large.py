@@ -142,6 +142,7 @@ claim.draw(
         **{f"training, {k} of 4 quarters": small.gap_of(results, f"train_loss_{k}") for k in QUARTERS},
     },
     statistic=MEAN,
+    differences=True,
 )
 claim.compared(
     theirs_on="text, a recurrent network",

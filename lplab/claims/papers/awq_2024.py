@@ -144,6 +144,7 @@ claim.draw(
         for name, way in (("nearest", "nearest"), ("AWQ", "awq"), ("GPTQ", "gptq"))
     },
     statistic=MEAN,
+    differences=True,
 )
 
 claim.compared(

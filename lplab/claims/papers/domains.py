@@ -117,13 +117,19 @@ def measure(point: Point, seed: int) -> Numbers:
     return measure_branch(task_of(point["domain"]), point["method"], seed, PLANS[point["domain"]])
 
 
-def measure_branch(task: Task, method: str, seed: int, plan: BranchPlan) -> Numbers:
-    """Losses (bits), error (%), and of learners how many times smaller than float32 their messages are."""
+def measure_branch(task: Task, method: str, seed: int, plan: BranchPlan, rate: float = 1.0) -> Numbers:
+    """Losses (bits), error (%), and of learners how many times smaller than float32 their messages are.
+
+    Args:
+        task, seed, plan: of the branch.
+        method: of ``RECIPES`` or ``COMPRESSORS``.
+        rate: of learners, at the start of the branch, in units of the task's own.
+    """
     from lplab.claims.framework.learner_trainings import branch_learners
 
     if method in RECIPES:
         return branch(task, RECIPES[method], seed, plan).numbers()
-    done = branch_learners(task, COMPRESSORS[method], LEARNERS, seed, plan)
+    done = branch_learners(task, COMPRESSORS[method], LEARNERS, seed, plan, rate=rate)
     whole = 4 * sum(p.numel() for p in done.run.model.parameters()) * LEARNERS * plan.steps
     assert done.run.ledger is not None  # the default of keep_ledger
     return {**done.numbers(), "smaller": round(whole / done.run.ledger.total(), 4)}
@@ -137,10 +143,16 @@ def _baseline(method: str) -> str:
     return FLOAT if method in RECIPES else DENSE
 
 
-def gaps_to_float(results: Results, domain: str, method: str) -> np.ndarray:
-    """What a method loses against float32, seed by seed: points of percent; of characters, percent of the test loss."""
+def gaps_to_float(results: Results, domain: str, method: str, baseline: str = "") -> np.ndarray:
+    """What a method loses against float32, seed by seed: points of percent; of characters, percent of the test loss.
+
+    Args:
+        results: of this claim, or of its larger experiment.
+        domain, method: which branches.
+        baseline: the float32 method; by default that of the method.
+    """
     number = "loss" if domain == CHARACTERS else "error"
-    ours, theirs = (_values(results, domain, name, number) for name in (method, _baseline(method)))
+    ours, theirs = (_values(results, domain, name, number) for name in (method, baseline or _baseline(method)))
     return 100 * (ours - theirs) / theirs if domain == CHARACTERS else ours - theirs
 
 
@@ -346,7 +358,7 @@ def tell_gaps(to: ClaimBuilder, points: Sequence[Point], ours_on: str) -> None:
     to.summary(measured)
     for domain in ran:
         label = f"{domain}, above float32, {'% of the loss' if domain == CHARACTERS else 'points'}"
-        to.draw(label, rows(domain), statistic=MEAN)
+        to.draw(label, rows(domain), statistic=MEAN, differences=True)
     in_characters = {method: f"characters, {method}" for method in (HYBRID, NVFP4, ADACOMP, SCALECOM)}
     to.compared(theirs_on="ImageNet, translation, speech and others", ours_on=ours_on, rows=({}, in_characters))
 

@@ -224,6 +224,7 @@ claim.draw(
         for memory in (True, False)
     },
     statistic=MEAN,
+    differences=True,
 )
 
 claim.compared(

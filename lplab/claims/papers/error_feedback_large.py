@@ -201,6 +201,7 @@ claim.draw(
         for memory in (True, False)
     },
     statistic=MEAN,
+    differences=True,
 )
 claim.compared(theirs_on="CIFAR, residual nets", ours_on="Fashion-MNIST, a residual net of eight layers")
 claim.found(

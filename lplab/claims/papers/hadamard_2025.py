@@ -286,11 +286,14 @@ def _drawn_rows(results: Results, rounding: str) -> dict[str, Any]:
     }
 
 
-claim.draw("help for dW, nearest, dB", lambda results: _drawn_rows(results, NEAREST), statistic=MEAN)
-claim.draw("help for dW, stochastic, dB", lambda results: _drawn_rows(results, STOCHASTIC), statistic=MEAN)
+claim.draw("help for dW, nearest, dB", lambda results: _drawn_rows(results, NEAREST), statistic=MEAN, differences=True)
+claim.draw(
+    "help for dW, stochastic, dB", lambda results: _drawn_rows(results, STOCHASTIC), statistic=MEAN, differences=True
+)
 claim.draw(
     "help by the factor of outliers, nearest, dB",
     lambda results: {f"{f.upper()}, × {s}": _drawn(results, f, s) for f in SIZES for s in STRENGTHS},
+    differences=True,
 )
 
 claim.compared(

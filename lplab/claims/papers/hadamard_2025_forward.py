@@ -125,6 +125,7 @@ claim.draw(
     "what the transform adds in NVFP4, dB",
     lambda results: {f"product {product}": _help(results, product) for product in OPERANDS},
     statistic=MEAN,
+    differences=True,
 )
 claim.draw(
     "energy of the largest of 16 numbers, %",

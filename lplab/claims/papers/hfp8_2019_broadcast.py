@@ -174,6 +174,7 @@ claim.draw(
     {"against 32 bits": (100 * LOW, 100 * HIGH)},
     statistic=RANGE,
     over="links",
+    differences=True,
 )
 
 claim.compared(theirs_on="not named in our source", ours_on="a model of ResNet-50 on 16 learners")

@@ -184,6 +184,7 @@ claim.draw(
         for name in (FINE, WIDE)
         for when, word in (("direct", "as it is"), ("retuned", "re-tuned"))
     },
+    differences=True,
 )
 
 

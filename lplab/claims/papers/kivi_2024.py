@@ -201,6 +201,7 @@ claim.draw(
     "loss above float32 at 2 bits, bits a character",
     lambda results: {_label(way): _rise(results, 2, way) for way in (OURS, *OTHERS)},
     statistic=MEAN,
+    differences=True,
 )
 
 claim.compared(theirs_on="Llama-2-13B", ours_on="characters, a Llama of 116 thousand parameters")

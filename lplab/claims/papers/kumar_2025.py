@@ -130,11 +130,13 @@ claim.draw(
     "loss above float32 at 2 bits, to nearest, bits a character",
     lambda results: {f"{steps} steps": rise for steps, rise in zip(STEPS, _rises(results, "nearest", 2), strict=True)},
     statistic=MEAN,
+    differences=True,
 )
 claim.draw(
     "loss above float32 at 3 bits, to nearest, bits a character",
     lambda results: {f"{steps} steps": rise for steps, rise in zip(STEPS, _rises(results, "nearest", 3), strict=True)},
     statistic=MEAN,
+    differences=True,
 )
 
 claim.compared(

@@ -116,6 +116,7 @@ claim.draw(
     "loss above float32 with outliers, bits a character",
     lambda results: {way: _rise(results, way) for way in RULES},
     statistic=MEAN,
+    differences=True,
 )
 
 claim.compared(

@@ -205,6 +205,7 @@ claim.draw(
     lambda results: {name: 100 * _gaps(results, name)[0] / _losses(results, FLOAT, "train_loss") for name in RECIPES},
     PUBLISHED,
     statistic=MEAN,
+    differences=True,
 )
 
 claim.compared(

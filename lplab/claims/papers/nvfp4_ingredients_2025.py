@@ -211,6 +211,7 @@ claim.draw(
     "training loss above the whole recipe's, bits a character",
     lambda results: {name: _gaps(results, name)[0] for name in (*REMOVED, NONE, OTHER_BITS)},
     statistic=MEAN,
+    differences=True,
 )
 
 claim.compared(

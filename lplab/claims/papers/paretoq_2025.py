@@ -132,6 +132,7 @@ claim.draw(
         for name, way in (("GPTQ", "gptq"), ("trained", "trained"))
     },
     statistic=MEAN,
+    differences=True,
 )
 
 claim.compared(theirs_on="MobileLLM-125M", ours_on="characters, a Llama of 116 thousand parameters")

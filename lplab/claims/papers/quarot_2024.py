@@ -119,6 +119,7 @@ claim.draw(
     "loss above float32 with outliers, bits a character",
     lambda results: {way: _rise(results, way) for way in RULES},
     statistic=MEAN,
+    differences=True,
 )
 
 claim.compared(theirs_on="Llama-2-7B, WikiText-2", ours_on="characters, a Llama of 116 thousand parameters")

@@ -260,6 +260,7 @@ claim.draw(
     },
     {f"{FEW.learners} learners, β = 1": FEW.lost, f"{MANY.learners} learners, β = 0.1": MANY.lost},
     statistic=MEAN,
+    differences=True,
 )
 claim.compared(theirs_on="ImageNet, ResNet-50 and others", ours_on="Fashion-MNIST, a residual net of eight layers")
 claim.found(claim.criteria[0].test, holds="as accurate with 4 learners", fails="less accurate with 4 learners")

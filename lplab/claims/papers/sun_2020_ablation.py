@@ -232,11 +232,13 @@ claim.draw(
     "test loss of the Transformer above float32, bits a character",
     lambda results: {name: _gaps(results, TEXT, name)[1] for name in (*ORDER[TEXT][1:], SINGLE)},
     statistic=MEAN,
+    differences=True,
 )
 claim.draw(
     "test loss of the bottleneck net above the recipe before it in the paper's order, bits",
     lambda results: {worse: _gaps(results, PICTURES, worse, better)[1] for better, worse in pairwise(ORDER[PICTURES])},
     statistic=MEAN,
+    differences=True,
 )
 claim.draw(
     "error of the weight gradients of the bottleneck net, %",

@@ -198,11 +198,13 @@ claim.draw(
     "training loss of the Transformer above float32, bits a character",
     lambda results: {name: _gaps(results, TEXT, name)[0] for name in (*ORDER[TEXT][1:], SINGLE)},
     statistic=MEAN,
+    differences=True,
 )
 claim.draw(
     "training loss of the bottleneck net above float32, bits a picture",
     lambda results: {name: _gaps(results, PICTURES, name)[0] for name in (FORWARD, *PARTS, TWO)},
     statistic=MEAN,
+    differences=True,
 )
 
 

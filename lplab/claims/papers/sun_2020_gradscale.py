@@ -282,8 +282,8 @@ def _octaves_below(results: Results) -> dict[str, Any]:
 
 
 for drawn in NETWORKS:
-    claim.draw(f"{drawn}: training loss above float32, bits", _drawn(drawn), statistic=MEAN)
-claim.draw("largest gradients of the layers: octaves below the largest", _octaves_below)
+    claim.draw(f"{drawn}: training loss above float32, bits", _drawn(drawn), statistic=MEAN, differences=True)
+claim.draw("largest gradients of the layers: octaves below the largest", _octaves_below, differences=True)
 
 
 def in_their_unit(results: Results) -> str:

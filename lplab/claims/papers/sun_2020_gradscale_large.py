@@ -336,7 +336,7 @@ def _drawn(network: str) -> Callable[[Results], dict[str, Any]]:
 
 
 for drawn in NETWORKS:
-    claim.draw(f"{drawn}: training loss above float32, bits", _drawn(drawn), statistic=MEAN)
+    claim.draw(f"{drawn}: training loss above float32, bits", _drawn(drawn), statistic=MEAN, differences=True)
 
 
 def in_their_unit(results: Results) -> str:

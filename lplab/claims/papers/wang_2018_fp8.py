@@ -177,11 +177,13 @@ claim.draw(
     "test loss of the Transformer above float32, bits a character",
     lambda results: {way: _gaps(results, "transformer", way, "float32")[1] for way in VARIANTS[1:]},
     statistic=MEAN,
+    differences=True,
 )
 claim.draw(
     "wrong pictures more than float32, points",
     lambda results: {way: _gaps(results, "resnet", way, "float32")[1] for way in VARIANTS[1:]},
     statistic=MEAN,
+    differences=True,
 )
 
 claim.compared(

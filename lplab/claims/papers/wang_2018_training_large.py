@@ -269,6 +269,7 @@ claim.draw(
     "test error above float32's, points",
     lambda results: {LABELS.get(sums, sums): _points(results, sums) for sums in (*ARMS[1:], *SHORT_ARMS)},
     statistic=MEAN,
+    differences=True,
 )
 claim.draw(
     "error of the gradients where the training ended, %",

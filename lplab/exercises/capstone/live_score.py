@@ -17,9 +17,9 @@ from lplab.exercises.capstone.few_bits_capstone import FEW_BITS
 from lplab.exercises.capstone.points import MAX_POINTS
 from lplab.exercises.capstone.scores import PRACTICE_SEEDS, Score
 from lplab.exercises.capstone.stored_field import field, kept_score, known_score
-from lplab.widgets.controls import line, set_text
 
 LEAST_SECONDS = 1.0  # of a recipe's own steps before the time that is left is told
+NO_SEED = -1
 
 
 class CapstoneRun(widgets.LiveRun):
@@ -48,14 +48,17 @@ class CapstoneRun(widgets.LiveRun):
         own_plan, self.capstone, published = plan or capstone.plan, capstone, field(capstone=capstone)
         same = capstone.published(data)
         is_practice = own_plan == capstone.plan and tuple(seeds) == PRACTICE_SEEDS
-        self._known = known = known_score(data, seeds, capstone) if is_practice else None
+        self._known_score = known = known_score(data, seeds, capstone) if is_practice else None
         total = capstone.steps_of(seeds, own_plan)
-        self._seeds, self._length, self._each = len(seeds), own_plan.steps, (total - 1) // len(seeds)
-        self._began: list[float] = []  # when each seed began, in seconds after the first step
-        self._shown: list[tuple[int, float]] = []  # of the seed that is trained: steps of the recipe, and when
-        earlier = scored_before(data, capstone) if is_practice and known is None else None
+        self._seeds, self._own_steps = len(seeds), own_plan.steps
+        # On a seed come the scores of preparing, those of the recipe's own steps, and the one that has the gap.
+        self._preparing = (total - 1) // len(seeds) - own_plan.steps - 1
+        self._seed, self._seed_began = NO_SEED, 0.0  # the place of the seed whose steps are looked at, and its start
+        self._looks: list[tuple[int, float]] = []  # at this seed: how many of the recipe's own steps had come, and when
+        self._earlier = scored_before(data, capstone) if is_practice and known is None else None
 
         def steps() -> Iterator[Score]:
+            self._seed = NO_SEED  # a run before this one looked at seeds too
             if known is not None:
                 yield known
                 return
@@ -68,7 +71,7 @@ class CapstoneRun(widgets.LiveRun):
                 progress.record_capstone(capstone.key, text, costs, found.gaps, found.seeds, found.diverged)
 
         def draw(found: Sequence[Score]) -> Any:
-            return capstone.figure(published, found or [each for each in (earlier,) if each])
+            return capstone.figure(published, found or [each for each in (self._earlier,) if each])
 
         def remark(found: Sequence[Score]) -> list[str]:
             """What is wrong with a recipe as soon as it is known: no points, its costs, a training that diverged."""
@@ -81,60 +84,70 @@ class CapstoneRun(widgets.LiveRun):
             return lines
 
         super().__init__(steps, draw, total=1 if known is not None else total, name="Score my recipe", remark=remark)
-        self.result_line = line("", "lp-result", "lp-live")
-        shown = [self.row, self.status, self.result_line, self.error_line, self.remark_line, self.figure]
-        self.children = (*shown, self._control_group)
-        set_text(self.remark_line, *remark(()))
-        set_text(self.result_line, f"Scored before: {self._told(earlier)}" if earlier else "")
 
-    def start(self) -> None:
-        """Start or restart in the background; does nothing while it runs."""
-        if self.state != "running":
-            self._began, self._shown = [], []
-            set_text(self.result_line, "")
-        super().start()
-
-    def summary(self) -> str:
-        """Nothing: points and reason stand in a line of their own, which is larger."""
-        set_text(self.result_line, self._told(self.result()[-1]))
-        return ""
+    def outcome(self) -> str:
+        """Points on the seeds of practice, and why; before the first start those of the last score, if there is one."""
+        if self._results:
+            return self._points_and_reason(self._results[-1])
+        return f"Scored before: {self._points_and_reason(self._earlier)}" if self._earlier else ""
 
     def counted(self) -> str:
         """The seeds that are done, and what is trained on each."""
-        if self._known is not None:
+        if self._known_score is not None:
             return "nothing was trained, as the gaps of this recipe are known"
         done = len(self._results[-1].gaps) if self._results else 0
         return f"{done} of {self._seeds} seeds, with {self.capstone.trained} on each"
 
     def seconds_left(self, seconds: float) -> float:
-        """How long the rest takes, from the steps of the recipe itself; NaN before two of these are known.
-
-        Of a seed, the checkpoint and what recipes are compared with may be known already, and then take no time. A
-        learner's steps come in bursts, one for each meeting, so the time of a step is taken from burst to burst.
-        """
+        """How long the rest takes, from the steps of the recipe itself (`seconds_of_rest`)."""
         done = len(self._results[-1].gaps)
         if done == self._seeds:
             return math.nan
-        if len(self._began) == done:
-            self._began.append(seconds if done else 0.0)
-            self._shown = []
-        before = 1 + sum(len(each.gaps) < done for each in self._results)
-        own = len(self._results) - before - (self._each - 1 - self._length)
-        if own < 1:
-            return math.nan
-        self._shown.append((own, seconds))
-        (first, then), (second, _) = self._shown[0], self._shown[min(1, len(self._shown) - 1)]
-        if seconds - then < LEAST_SECONDS:
-            return math.nan
-        step, burst = (seconds - then) / (own - first), second - first
-        preparing = max(then - self._began[done] - step * burst, 0.0)
-        later = self._seeds - 1 - done
-        return step * max(self._length + 1 - own - burst, 0) + later * (preparing + step * self._length)
+        if self._seed != done:  # the first look at this seed
+            self._seed, self._seed_began, self._looks = done, seconds if done else 0.0, []
+        # The first score with so many gaps ended the seed before, or is the one before all steps.
+        on_this_seed = sum(len(each.gaps) == done for each in self._results) - 1
+        if on_this_seed > self._preparing:
+            self._looks.append((on_this_seed - self._preparing, seconds))
+        return seconds_of_rest(self._looks, self._seed_began, self._own_steps, self._seeds - 1 - done)
 
-    def _told(self, found: Score) -> str:
-        """Points on the seeds of practice, and why."""
+    def _points_and_reason(self, found: Score) -> str:
         marking = self.capstone.marking(field(capstone=self.capstone))
         return f"{marking.points(found):g} of {MAX_POINTS} points on these seeds. {marking.reason(found)}"
+
+
+def seconds_of_rest(looks: Sequence[tuple[int, float]], began: float, steps: int, later_seeds: int) -> float:
+    """How long it takes to train the steps that are left on this seed, and to prepare and train each later seed.
+
+    Steps come in bursts, as learners yield theirs when they meet. Each look falls on the first step of a burst, so all
+    steps of this burst are trained, and the steps between the first two looks are one burst. Preparing a seed takes as
+    long as on this one: nothing where the checkpoint and what recipes are compared with are known already.
+
+    Args:
+        looks: at this seed: how many of its steps had come, and the time in seconds.
+        began: the time at which this seed began.
+        steps: of a seed.
+        later_seeds: how many there are.
+
+    Returns:
+        Seconds; NaN where there are fewer than two looks, or less than `LEAST_SECONDS` between the first and the last.
+
+    Ten seconds of preparing, then bursts of 60 steps of half a second. The second look comes with 120 steps trained:
+
+    >>> seconds_of_rest([(1, 40.0), (61, 70.0)], began=0.0, steps=240, later_seeds=0)
+    60.0
+    >>> seconds_of_rest([(1, 40.0), (61, 70.0)], began=0.0, steps=240, later_seeds=1)
+    190.0
+    >>> seconds_of_rest([(1, 40.0)], began=0.0, steps=240, later_seeds=1)
+    nan
+    """
+    if len(looks) < 2 or looks[-1][1] - looks[0][1] < LEAST_SECONDS:
+        return math.nan
+    (first, first_time), (second, _), (last, last_time) = looks[0], looks[1], looks[-1]
+    step_seconds, burst = (last_time - first_time) / (last - first), second - first
+    trained_first, trained_last = first - 1 + burst, last - 1 + burst
+    preparing = max(first_time - began - trained_first * step_seconds, 0.0)
+    return max(steps - trained_last, 0) * step_seconds + later_seeds * (preparing + steps * step_seconds)
 
 
 def scored_before(data: Any, capstone: Capstone) -> Score | None:

@@ -63,20 +63,20 @@ def score_steps(
     def baseline(seed: int) -> Generator[MeetingTraffic, None, list[float]]:
         losses = []
         for each in _REFERENCES:
-            _, ending = yield from _followed(each, seed, plan, folder)
+            _, ending = yield from _training_steps(each, seed, plan, folder)
             losses.append(ending.loss)
         return losses
 
     def own(seed: int, found: Score) -> Generator[Score, None, tuple[Score, Ending]]:
-        followed, before = _followed(arm, seed, plan, folder), found.costs
+        followed, before = _training_steps(arm, seed, plan, folder), found.costs
         while True:
             try:
                 traffic = next(followed)
             except StopIteration as end:
                 traffic, ending = end.value
                 # A message of AdaComp has another length on each seed: the dearest one counts.
-                return replace(found, costs=max(before, traffic, key=_sent)), ending
-            found = replace(found, costs=max(before, traffic, key=_sent))
+                return replace(found, costs=max(before, traffic, key=_sent_bytes)), ending
+            found = replace(found, costs=max(before, traffic, key=_sent_bytes))
             yield found
 
     task, steps = branch_transformer(), len(_REFERENCES) * plan.steps
@@ -111,7 +111,7 @@ def gap_of(loss: float, base: Sequence[float]) -> float:
 _REFERENCES = (ARMS["alone"], ARMS["synchronous"])
 
 
-def _followed(
+def _training_steps(
     arm: Arm, seed: int, plan: BranchPlan, folder: str | Path | None
 ) -> Generator[MeetingTraffic, None, tuple[MeetingTraffic, Ending]]:
     """A training that yields after each step of a learner what is known of its traffic; how it ended."""
@@ -132,7 +132,7 @@ def _followed(
 
 def _ending(arm: Arm, seed: int, plan: BranchPlan, folder: str | Path | None) -> Ending:
     """How a training ended."""
-    followed = _followed(arm, seed, plan, folder)
+    followed = _training_steps(arm, seed, plan, folder)
     while True:
         try:
             next(followed)
@@ -140,5 +140,5 @@ def _ending(arm: Arm, seed: int, plan: BranchPlan, folder: str | Path | None) ->
             return end.value[1]
 
 
-def _sent(traffic: MeetingTraffic) -> float:
+def _sent_bytes(traffic: MeetingTraffic) -> float:
     return traffic.sent

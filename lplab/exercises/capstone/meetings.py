@@ -18,6 +18,13 @@ from lplab.exercises.capstone.scores import Score
 from lplab.exercises.model.exercise import Exercise
 from lplab.exercises.model.forms import Number
 
+ALONE, TOGETHER = "one learner alone", "a gradient in each step"
+SHORT_NAMES = {name: name.partition(" (")[0] for name in published_meetings.RECIPES} | {
+    ALONE: "one alone",
+    TOGETHER: "in each step",
+}
+"""Names in the figure on a phone, by the whole names."""
+
 
 def own_meetings(data: Any) -> Any:
     """A way to meet of one's own, as data; see :mod:`lplab.exercises.capstone.meeting_recipe`."""
@@ -66,8 +73,9 @@ def figure(field: Sequence[Score], found: Sequence[Score]) -> Any:
     return figures.byte_loss_plane(
         points,
         own,
-        {"one learner alone": float(alone), "a gradient in each step": float(together)},
+        {ALONE: float(alone), TOGETHER: float(together)},
         name="yours",
+        short=SHORT_NAMES,
         notes={name: f"gap {gap:.2f}" for name, gap in gaps.items()},
         what=f"sent by a learner in {STEPS} steps",
         per="",
@@ -108,7 +116,7 @@ MEETINGS = Capstone(
     plan=meeting_scoring.PLAN,
     costs=MeetingTraffic,
     names=tuple(published_meetings.RECIPES),
-    plain="one learner alone",
+    plain=ALONE,
     data_of=published_meetings.data_of,
     checked=recipe_from_data,
     baseline=meeting_scoring.baseline,

@@ -109,7 +109,7 @@ def _rules(rules: LayerRules, kind: str) -> dict[str, Any]:
     """The data of the operands that a layer of this kind has."""
     again = {role: None for role, forward in BACKWARD_OPERANDS.items() if _is_as_forward(rules, role, forward)}
     roles = {role: rule for role in OPERANDS if (rule := getattr(replace(rules, **again), role)) is not None}
-    data = _nameless(data_from_recipe(Recipe(**roles)))
+    data = _without_names(data_from_recipe(Recipe(**roles)))
     return {role: rule for role, rule in data.items() if role not in _UNUSED.get(kind, ())}
 
 
@@ -119,8 +119,8 @@ def _is_as_forward(rules: LayerRules, role: str, forward: str) -> bool:
     return rule is not None and rule == getattr(rules, forward) and rule.axis is None and not rule.is_random
 
 
-def _nameless(data: Any) -> Any:
+def _without_names(data: Any) -> Any:
     """The data without any name."""
     if not isinstance(data, dict):
         return data
-    return {key: _nameless(value) for key, value in data.items() if key != "name"}
+    return {key: _without_names(value) for key, value in data.items() if key != "name"}

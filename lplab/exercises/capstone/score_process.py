@@ -47,7 +47,7 @@ def baselines(
         NotScoredError: the process failed.
     """
     check_seeds(seeds)
-    answer = _asked(_request(capstone, seeds, plan, folder), LIMIT_SECONDS)
+    answer = _answer_from_process(_request(capstone, seeds, plan, folder), LIMIT_SECONDS)
     return {int(seed): known for seed, known in answer["baselines"].items()}
 
 
@@ -74,7 +74,7 @@ def score_apart(
     """
     request = _request(capstone, tuple(known), plan, folder)
     by_text = {str(seed): found for seed, found in known.items()}
-    values = _asked({**request, "recipe": data, "baselines": by_text}, limit_seconds)["score"]
+    values = _answer_from_process({**request, "recipe": data, "baselines": by_text}, limit_seconds)["score"]
     lists = {name: tuple(values[name]) for name in ("seeds", "gaps", "losses")}
     return Score(**{**values, **lists, "costs": capstone.costs(**values["costs"])})
 
@@ -102,7 +102,7 @@ def _request(
     return {"capstone": capstone.id, "seeds": list(seeds), "plan": asdict(plan or capstone.plan), "folder": where}
 
 
-def _asked(request: Mapping[str, Any], limit_seconds: float) -> dict[str, Any]:
+def _answer_from_process(request: Mapping[str, Any], limit_seconds: float) -> dict[str, Any]:
     """The answer of a process to a request."""
     paths = [str(Path(lplab.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}

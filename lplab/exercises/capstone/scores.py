@@ -175,9 +175,9 @@ def scored(
             taken += 1
             yield found
         place = (trainings.compared, task.name, seed, plan, folder)
-        base = known[seed] if known else _known.get(place)
+        base = known[seed] if known else _known_baselines.get(place)
         if base is None:
-            base = _known[place] = yield from _while(found, trainings.baseline(seed))
+            base = _known_baselines[place] = yield from _score_at_each_step(found, trainings.baseline(seed))
             taken += trainings.baseline_steps
         for _ in range(plan.before + trainings.baseline_steps - taken):  # what was known already takes no time
             yield found
@@ -219,10 +219,10 @@ def guessing() -> float:
     return math.log2(len(character_ids()[1]))
 
 
-_known: dict[tuple[Any, ...], Any] = {}  # what baselines returned in this process
+_known_baselines: dict[tuple[Any, ...], Any] = {}  # what baselines returned in this process
 
 
-def _while(found: Score, steps: Generator[Any, None, Any]) -> Generator[Score, None, Any]:
+def _score_at_each_step(found: Score, steps: Generator[Any, None, Any]) -> Generator[Score, None, Any]:
     """Yield the score for each step of a generator, and return what that returns."""
     while True:
         try:

@@ -84,10 +84,10 @@ def score_steps(
     branched = _at_step(recipe, plan)
 
     def baseline(seed: int) -> Generator[None, None, float]:
-        return (yield from _followed("fp32", seed, plan, folder, None)).loss
+        return (yield from _branch_steps("fp32", seed, plan, folder, None)).loss
 
     def own(seed: int, found: Score) -> Generator[Score, None, tuple[Score, Ending]]:
-        return found, (yield from _followed(branched, seed, plan, folder, found))
+        return found, (yield from _branch_steps(branched, seed, plan, folder, found))
 
     def gap(loss: float, base: float) -> float:
         return loss - base
@@ -110,7 +110,7 @@ def float32_loss(seed: int, plan: BranchPlan = PLAN, folder: str | Path | None =
     return _loss(branch(branch_transformer(), "fp32", seed, plan, folder=folder).losses)
 
 
-def _followed(
+def _branch_steps(
     recipe: str | Recipe, seed: int, plan: BranchPlan, folder: str | Path | None, found: Any
 ) -> Generator[Any, None, Ending]:
     """A branch that yields ``found`` after each of its steps."""

@@ -42,7 +42,10 @@ class LiveRun(ipywidgets.VBox):
             does not leave the old run in the background.
         unit: the word for a step.
         start: whether to start at once.
-        remark: function of everything yielded so far that returns the lines above the figure.
+        remark: function of everything yielded so far that returns the lines above the figure; they stand there before
+            the first start too.
+
+    Below the status stands `result_line`, in larger text: what `outcome` says. It is empty in most runs.
 
     `state` is "ready", "running", "stopped", "finished" or "failed". An error is shown in one line, and raised by
     `result`; a NotImplementedError shows "not yet" and leaves the run ready to start.
@@ -77,7 +80,8 @@ class LiveRun(ipywidgets.VBox):
         self._error: BaseException | None = None
         self.state = "ready"
         self._build(total)
-        super().__init__([self.row, self.status, self.error_line, self.remark_line, self.figure, self._control_group])
+        lines = [self.status, self.result_line, self.error_line, self.remark_line]
+        super().__init__([self.row, *lines, self.figure, self._control_group])
         self.add_class("lp-controls")
         if start:
             self.start()
@@ -96,13 +100,14 @@ class LiveRun(ipywidgets.VBox):
         self.row.add_class("lp-row")
         self.row.layout.flex_flow = "row wrap"  # on a phone
         self.status = line("", "lp-quiet", "lp-live")
+        self.result_line = line("", "lp-result", "lp-live")
         self.error_line = line("", "lp-error", "lp-live")
         self.remark_line = line("", "lp-error", "lp-live")
         self._control_group = ControlGroup()
-        for each in (self.time_left_line, self.remark_line):
+        for each in (self.time_left_line, self.status, self.error_line):
             set_text(each, "")
-        set_text(self.status, "")
-        set_text(self.error_line, "")
+        set_text(self.result_line, self.outcome())
+        set_text(self.remark_line, *(self._remark(()) if self._remark else ()))
         self.run_button.on_click(show_errors(self.error_line, lambda _: self.start()))
         self.stop_button.on_click(show_errors(self.error_line, lambda _: self.stop()))
 
@@ -120,8 +125,8 @@ class LiveRun(ipywidgets.VBox):
             self._stop, self._results, self._error, self.state = threading.Event(), [], None, "running"
             self.run_button.disabled, self.stop_button.disabled = True, False
             self.progress.value, self.progress.bar_style = 0, ""
-            set_text(self.error_line, "")
-            set_text(self.remark_line, "")
+            for each in (self.result_line, self.error_line, self.remark_line):
+                set_text(each, "")
             set_text(self.status, "Preparing: the first step comes after loading and compiling.")
             self._announce_start()
             self._launch(self._work(self._stop))
@@ -196,6 +201,13 @@ class LiveRun(ipywidgets.VBox):
         """A sentence about a finished run for the status line; subclasses override it."""
         return ""
 
+    def outcome(self) -> str:
+        """What came out of a finished run, for `result_line`; before the first start, what is known already.
+
+        Subclasses override it where that is what readers look for, such as the points of a score.
+        """
+        return ""
+
     def counted(self) -> str:
         """How far a run came, in words; subclasses override it where a step is not what readers count."""
         return f"{len(self._results)} of {self.progress.max} {self._unit}s"
@@ -212,7 +224,7 @@ class LiveRun(ipywidgets.VBox):
 
     def _work(self, stop: threading.Event) -> Iterator[None]:
         """Everything from the first step to the final state; it pauses after each step."""
-        end, error, more = "finished", None, ""
+        end, error, more, outcome = "finished", None, "", ""
         try:
             steps = self._steps()
             with contextlib.closing(steps) if isinstance(steps, Generator) else contextlib.nullcontext():
@@ -221,14 +233,15 @@ class LiveRun(ipywidgets.VBox):
             if stop.is_set() and len(self._results) < self.progress.max:
                 end = "stopped"
             self._show()
-            more = self.summary() if end == "finished" else ""
+            if end == "finished":
+                more, outcome = self.summary(), self.outcome()
         except NotImplementedError as problem:
             figures.update(self.figure, self._draw(()))
             self._end("ready", problem)
             return
         except Exception as problem:
             end, error = "failed", problem
-        self._end(end, error, more)
+        self._end(end, error, more, outcome)
 
     def _consume(self, steps: Iterator[Any], stop: threading.Event) -> Iterator[None]:
         last, began = 0.0, math.inf
@@ -256,7 +269,7 @@ class LiveRun(ipywidgets.VBox):
         if not math.isnan(left):
             set_text(self.time_left_line, time_left(left))
 
-    def _end(self, state: str, error: BaseException | None, more: str = "") -> None:
+    def _end(self, state: str, error: BaseException | None, more: str = "", outcome: str = "") -> None:
         count = self.counted()
         messages = {
             "finished": f"Finished: {count}. {more}".strip(),
@@ -271,6 +284,7 @@ class LiveRun(ipywidgets.VBox):
             set_text(self.time_left_line, "")
             self.progress.bar_style = {"finished": "success", "stopped": "warning", "failed": "danger"}.get(state, "")
             set_text(self.status, messages.get(state, ""))
+            set_text(self.result_line, outcome)
             set_text(self.error_line, f"{one_line(error)} (after {count})" if error and state == "failed" else "")
             self.state = state  # last: code that waits for it then sees everything updated
 

@@ -19,7 +19,15 @@ from lplab.claims.papers.domains import (
     SCALECOM,
     SPEECH,
 )
-from lplab.claims.papers.domains_large import DEPTHWISE, DOMAINS_LARGE, LARGER_DOMAINS, LAYERS, TESTED, task_of
+from lplab.claims.papers.domains_large import (
+    DEPTHWISE,
+    DOMAINS_LARGE,
+    FEWER_STEPS,
+    LARGER_DOMAINS,
+    LAYERS,
+    TESTED,
+    task_of,
+)
 
 
 def results(**changes):
@@ -54,21 +62,27 @@ def test_limits_are_those_of_the_small_experiment_and_depthwise_networks_are_jud
         assert (DEPTHWISE in tested) == (method in (HYBRID, FOUR))
     ran = {(point["domain"], point["method"]) for point in DOMAINS_LARGE.points}
     assert all((domain, method) in ran for method, tested in TESTED.items() for domain in tested)
-    assert len(ran) == len(DOMAINS_LARGE.points) == 36
+    assert len(ran) == len(DOMAINS_LARGE.points) == 42
 
 
 def test_each_explanation_can_hold_and_can_fail():
     def found(**changes):
         return [each.test(results(**changes)).holds for each in DOMAINS_LARGE.explanations]
 
-    assert found() == [False, False, False, True, True, True]
+    assert found() == [*[False] * 3, True, *[False] * 3, True, True]
     assert found(depthwise_pictures_FP8_of_2018=0.1, characters_FP8_of_2018=0.1)[0]
     assert found(**{f"{each.replace(' ', '_')}_INT4_FP4": 0.1 for each in LARGER_DOMAINS})[1]
     assert found(depthwise_pictures_INT4_FP4=0.2, pictures_INT4_FP4=0.1)[2]
     assert not found(characters_float32=0.5)[3]
-    assert not found(pictures_ScaleCom=1.5)[4]
+    assert found(**{"characters_float32,_3_4_of_the_steps": 0.1})[4]
+    assert not found(**{f"{each}_float32,_3_4_of_the_steps": 1.1 for each in (CHARACTERS, PICTURES)})[4]
+    rates = {f"characters_ScaleCom,_{rate}_the_rate": gap for rate, gap in (("half", 0.06), ("twice", 0.04))}
+    assert found(characters_ScaleCom=0.1, **rates)[5:7] == [False, True]
+    assert found(characters_ScaleCom=0.13, **rates)[5:7] == [True, True]
+    assert found(characters_ScaleCom=0.07, **rates)[5:7] == [False, False]
+    assert not found(pictures_ScaleCom=1.5)[7]
     small = Results((p, s, {**n, "smaller": 2.0} if "smaller" in n else n) for p, s, n in results().rows)
-    assert not DOMAINS_LARGE.explanations[5].test(small).holds
+    assert not DOMAINS_LARGE.explanations[8].test(small).holds
 
 
 def test_the_rows_of_parity_count_what_the_networks_have():
@@ -81,9 +95,15 @@ def test_the_rows_of_parity_count_what_the_networks_have():
     assert [row.is_near for row in DOMAINS_LARGE.parity] == [True, True, True, False, False, False]
 
 
-@pytest.mark.parametrize("method", [NVFP4, SCALECOM])
-def test_a_measurement_is_made_as_in_the_small_experiment(method, monkeypatch, tmp_path):
+@pytest.mark.parametrize(("domain", "method"), [
+    (SPEECH, NVFP4), (SPEECH, SCALECOM), (CHARACTERS, FEWER_STEPS), (CHARACTERS, f"{SCALECOM}, twice the rate"),
+])  # fmt: skip
+def test_a_measurement_is_made_as_in_the_small_experiment(domain, method, monkeypatch, tmp_path):
     monkeypatch.setenv("LPLAB_CHECKPOINTS", str(tmp_path))
-    monkeypatch.setitem(domains_large.LARGER_PLANS, SPEECH, BranchPlan(before=2, steps=2))
-    found = domains_large.measure({"domain": SPEECH, "method": method}, 0)
-    assert np.isfinite(list(found.values())).all() and ("smaller" in found) == (method == SCALECOM)
+    monkeypatch.setitem(domains_large.LARGER_PLANS, domain, BranchPlan(before=2, steps=4))
+    found = domains_large.measure({"domain": domain, "method": method}, 0)
+    assert np.isfinite(list(found.values())).all() and ("smaller" in found) == (SCALECOM in method)
+    if method in (NVFP4, FEWER_STEPS):
+        assert found["steps"] == (3 if method == FEWER_STEPS else 4)
+    if "rate" in method:
+        assert found != domains_large.measure({"domain": domain, "method": SCALECOM}, 0)

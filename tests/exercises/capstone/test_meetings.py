@@ -180,7 +180,7 @@ def sent_by(recipe, folder, plan, seed=0):
     with pytest.MonkeyPatch.context() as patch:
         for kind in {type(recipe.compressor), Dense}:  # small layers of some compressors are sent dense
             patch.setattr(kind, "steps", watched(kind))
-        followed = meeting_scoring._followed(recipe.arm(), seed, plan, folder)
+        followed = meeting_scoring._training_steps(recipe.arm(), seed, plan, folder)
         while True:
             try:
                 next(followed)
@@ -307,7 +307,7 @@ def test_each_learner_takes_the_same_steps_with_as_many_tokens_at_the_same_rates
 
     monkeypatch.setattr(meeting_scoring, "learners_of", watched)
     arm = recipe_from_data(data).arm()
-    list(meeting_scoring._followed(arm, 0, TINY, folder))
+    list(meeting_scoring._training_steps(arm, 0, TINY, folder))
     rates = [2e-3 * (0.55 + 0.45 * math.cos(math.pi * step / TINY.steps)) for step in range(TINY.steps)]
     wanted = [(step, n, (BATCH, 64), pytest.approx(rates[step])) for n in range(LEARNERS) for step in range(TINY.steps)]
     assert sorted(seen, key=lambda each: (each[1], each[0])) == wanted

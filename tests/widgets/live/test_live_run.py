@@ -70,6 +70,30 @@ def test_it_says_that_it_prepares_until_the_first_step(gate):
     assert messages[-2:] == ["Running.", "Finished: 2 of 2 steps."]
 
 
+def test_what_came_out_stands_in_a_line_of_its_own(gate):
+    class Counted(LiveRun):
+        def outcome(self):
+            return f"{len(self._results)} squares" if self._results else "9 squares before"
+
+    def steps():
+        yield 0
+        assert gate.wait(SECONDS)
+        yield 1
+
+    run = Counted(steps, draw, total=2, name="counts", remark=lambda got: ["no square yet"] if not got else [])
+    assert run.result_line in run.children and run.result_line.value == "9 squares before"
+    assert run.remark_line.value == "no square yet"
+    run.start()
+    became(run, "running")
+    assert not run.result_line.value and run.result_line.layout.display == "none"
+    gate.set()
+    run.wait(SECONDS)
+    assert run.result_line.value == "2 squares" and run.result_line.layout.display is None
+    assert run.status.value == "Finished: 2 of 2 steps." and not run.remark_line.value
+    plain = run_of(gate, "plain")
+    assert not plain.result_line.value and plain.result_line.layout.display == "none"
+
+
 def test_the_figure_says_that_it_prepares(gate):
     def waits():
         assert gate.wait(SECONDS)
