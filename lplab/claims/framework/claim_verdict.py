@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lplab.claims.framework.badge import badge_text
 from lplab.claims.framework.claim import Claim
 from lplab.claims.framework.results import UNDECIDED, CheckResult
-from lplab.claims.framework.store import Stored, claim_of, stored
+from lplab.claims.framework.store import Stored, stored
 
 SHOWN, NOT_SHOWN, UNTESTABLE, INCOMPLETE = "shown", "not shown", "not testable in miniature", "not measured"
 IN_PART, NOT_SURE = "shown in part", UNDECIDED
@@ -67,7 +67,10 @@ def judge(claim: Claim | str, numbers: Stored | None = None) -> ClaimVerdict:
     >>> judge("gupta_2015").word
     'shown'
     """
-    claim = claim_of(claim)
+    if isinstance(claim, str):
+        from lplab.claims.claim_catalogue import get  # which imports every claim, and they this package
+
+        claim = get(claim)
     numbers = stored(claim) if numbers is None else numbers
     if claim.untestable:
         return ClaimVerdict(UNTESTABLE)

@@ -18,7 +18,7 @@ import numpy as np
 from lplab.claims.framework.claim import LONG, Claim
 from lplab.claims.framework.portable import portable_arithmetic
 from lplab.claims.framework.results import Numbers, Point, key
-from lplab.claims.framework.store import Session, Stored, claim_of, processor_name, save, stored
+from lplab.claims.framework.store import Session, Stored, processor_name, save, stored
 
 SAVE_INTERVAL = 5.0  # seconds between two writes of what is finished of a quick claim
 
@@ -64,7 +64,10 @@ def run_claim(
     Raises:
         ValueError: an unknown id, the folder cannot be written, or a measurement is not finite.
     """
-    claim = claim_of(claim)
+    if isinstance(claim, str):
+        from lplab.claims.claim_catalogue import get  # which imports every claim, and they this package
+
+        claim = get(claim)
     known = Stored({}) if fresh else stored(claim, folder)
     missing = known.missing(claim)
     if not missing:

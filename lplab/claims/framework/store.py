@@ -188,24 +188,12 @@ def _threads(count: int) -> str:
     return f"{count} thread{'s' if count > 1 else ''}"
 
 
-def claim_of(claim: Claim | str) -> Claim:
-    """The claim itself, or that with this id; a larger experiment has one, too."""
-    from lplab.claims.claim_catalogue import get  # which imports every claim, and they this package
-
-    return get(claim) if isinstance(claim, str) else claim
-
-
-def stored(claim: Claim | str, folder: str | Path | None = None) -> Stored:
+def stored(claim: Claim, folder: str | Path | None = None) -> Stored:
     """The stored numbers of a claim; empty if there is no file, or only one of another version of the claim.
 
-    Args:
-        claim: the claim or larger experiment, or its id.
-        folder: of the results; by default ``data/claims``.
-
     Raises:
-        ValueError: an unknown id, or the file cannot be read, or is of another claim.
+        ValueError: the file cannot be read, or is of another claim.
     """
-    claim = claim_of(claim)
     path = path_of(claim, folder)
     if not path.is_file():
         return Stored({})

@@ -141,7 +141,7 @@ def test_the_verdict_follows_the_numbers():
 def test_a_claim_is_judged_by_its_id_and_its_stored_numbers():
     for name in ("gupta_2015", "scalecom_2020_large"):
         claim = claims.get(name)
-        assert claims.judge(name) == claims.judge(claim) == claims.judge(claim, claims.stored(name))
+        assert claims.judge(name) == claims.judge(claim) == claims.judge(claim, claims.stored(claim))
     with pytest.raises(ValueError, match="unknown claim 'gupta_2051'; did you mean gupta_2015"):
         claims.judge("gupta_2051")
 
