@@ -7,10 +7,11 @@ import opcode
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 T = TypeVar("T")
+P = ParamSpec("P")
 FEW = 12  # names that an error lists
 
 # Names that people look for and lplab does not have, by package or class: what does it here. Each text has a call of a
@@ -19,7 +20,7 @@ FEW = 12  # names that an error lists
 _NEIGHBOURS = "quantize(x, rounding='down') and quantize(x, rounding='up') are the values on either side of a number x"
 _CODES = "encode(x) gives codes, bit_fields() the parts of a code"
 _LIMITS = "describe() lists eps, max, min, smallest_normal and smallest_subnormal, which mean the same in numpy.finfo"
-_JUDGE = "claims.judge(claim, numbers) gives the verdict, claims.stored(claim) the numbers"
+_JUDGE = "claims.judge(claim) gives the verdict, claims.stored(claim) the numbers"
 _RUN = "claims.run_claim(claim) measures what is missing, claims.measure(claim, point, seed) one point"
 _ROUND = "quantize(x) rounds a tensor; the values are scaled back already"
 _CONVERT = "training.quantize_model(model, recipe) gives the layers of a model the roundings of a recipe"
@@ -49,6 +50,7 @@ NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
         "epsilon": _LIMITS,
         "finfo": _LIMITS,
         "lowest": _LIMITS,
+        "smallest": _LIMITS,
         "tiny": _LIMITS,
     },
     "lplab.arithmetic": {
@@ -115,7 +117,8 @@ NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
     },
     "lplab.claims": {
         "run": "run_claim(claim) measures a claim, also by its name",
-        "verdict": "judge(claim, numbers) gives the verdict on a claim, stored(claim) its numbers",
+        "table": "row(claim) is the record of a claim, the command `lplab claims table` prints all of them",
+        "verdict": "judge(claim) gives the verdict on a claim, also by its id, stored(claim) its numbers",
     },
     "lplab.claims.Claim": {
         "numbers": _JUDGE,
@@ -222,26 +225,67 @@ class NamedSettings:
             if cls.__init__ is object.__init__:  # it ignores what a class with its own __new__ is given
                 return super().__new__(cls, *values, **settings)
             names = _parameters(cls.__init__)
-            for name in settings:
-                if names is not None and name not in names:
-                    raise TypeError(no_setting(cls, name, names))
+            if names is not None:
+                _refuse_others(cls, settings, names[1:])
             return super().__new__(cls)
+
+
+def named_settings(*more: Callable[..., Any]) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """The same for a function that hands its ``**settings`` on: it has its own names, and those of the others.
+
+    Args:
+        *more: where the function hands them on; names without a default are not among them, as it fills them itself.
+
+    >>> @named_settings(sorted)
+    ... def lowest(values, *, count=1, **settings):
+    ...     return sorted(values, **settings)[:count]
+    >>> lowest([2, 1, 3], reverse=True)
+    [3]
+    >>> lowest([2, 1, 3], number=2)
+    Traceback (most recent call last):
+    ...
+    TypeError: lowest has no setting 'number'; it has values, count, key, reverse
+    """
+
+    def with_names(function: Callable[P, T]) -> Callable[P, T]:
+        own = [each.name for each in _taken(function) if each.kind is not each.VAR_KEYWORD]
+        handed_on = [each.name for other in more for each in _taken(other) if each.default is not each.empty]
+        names = tuple(dict.fromkeys([*own, *handed_on]))
+
+        @wraps(function)
+        def checked(*values: P.args, **settings: P.kwargs) -> T:
+            _refuse_others(function, settings, names)
+            return function(*values, **settings)
+
+        return checked
+
+    return with_names
+
+
+def _taken(function: Callable[..., Any]) -> Iterable[inspect.Parameter]:
+    return inspect.signature(function).parameters.values()
 
 
 @cache
 def _parameters(init: Callable[..., None]) -> tuple[str, ...] | None:
     """The names that an ``__init__`` takes; None if it takes any."""
-    _, *taken = inspect.signature(init).parameters.values()
+    taken = _taken(init)
     return None if any(each.kind is each.VAR_KEYWORD for each in taken) else tuple(each.name for each in taken)
 
 
-def no_setting(kind: type, name: str, names: Iterable[str]) -> str:
-    """What an error says of a setting that a class does not have: which it has.
+def _refuse_others(owner: Callable[..., Any], settings: Iterable[str], names: Iterable[str]) -> None:
+    for name in settings:
+        if name not in names:
+            raise TypeError(no_setting(owner, name, names))
+
+
+def no_setting(owner: Callable[..., Any], name: str, names: Iterable[str]) -> str:
+    """What an error says of a setting that a class or a function does not have: which it has.
 
     >>> no_setting(int, "bits", [])
     "int has no setting 'bits'; it has none"
     """
-    return f"{kind.__name__} has no setting {name!r}; it has {', '.join(names) or 'none'}"
+    return f"{owner.__name__} has no setting {name!r}; it has {', '.join(names) or 'none'}"
 
 
 def lookup(table: Mapping[str, T], name: object, what: str) -> T:

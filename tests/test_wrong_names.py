@@ -34,6 +34,7 @@ SETTINGS = {  # classes and a wrong keyword that a reader of their papers may tr
     "quantizers.KIVI": "group_size",
     "quantizers.Percentile": "q",
     "quantizers.DelayedScaling": "length",
+    "hardware.Cluster": "chip",
 }
 CALL = re.compile(r"[A-Za-z_][\w.]*\([^()]*\)(?:\.\w+\([^()]*\))?")
 
@@ -68,7 +69,7 @@ def called(call: str, owner: str) -> object:
 @pytest.mark.parametrize(("owner", "name"), WORDS)
 def test_every_name_that_is_recommended_exists(owner, name, capsys):
     text = NAMES_ELSEWHERE[owner][name]
-    calls, commands = CALL.findall(text), re.findall(r"`lplab (\w+)`", text)
+    calls, commands = CALL.findall(text), re.findall(r"`lplab ([\w ]+)`", text)
     assert calls or commands
     for call in calls:
         assert callable(called(call, owner))
@@ -76,7 +77,7 @@ def test_every_name_that_is_recommended_exists(owner, name, capsys):
         from lplab.cli import main
 
         with pytest.raises(SystemExit) as end:
-            main([command, "--help"])
+            main([*command.split(), "--help"])
         assert end.value.code == 0 and command in capsys.readouterr().out
 
 
@@ -152,6 +153,22 @@ def test_a_wrong_setting_is_answered_with_those_that_there_are(name, wrong):
         kind(**{wrong: 1})
     if dataclasses.is_dataclass(kind):
         assert own == [field.name for field in dataclasses.fields(kind)]
+
+
+@pytest.mark.parametrize("name", ["simulate", "simulate_local_steps"])
+def test_a_wrong_setting_of_a_function_is_answered_with_those_that_there_are(name):
+    function = getattr(lplab.hardware, name)
+    own = [*inspect.signature(function).parameters][:-1]
+    handed_on = "bucket_bytes, sharded, optimizer, utilization, fused, fall_back, measured_seconds"
+    with pytest.raises(
+        TypeError, match=f"^{name} has no setting 'chip'; it has workload, cluster, .*{handed_on}$"
+    ) as error:
+        function("resnet50", chip="v100", devices=64)
+    assert str(error.value).partition("it has ")[2].startswith(", ".join(own))
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'cluster'"):
+        function("resnet50")
+    assert pickle.loads(pickle.dumps(function)) is function
+    assert function("resnet50", "h100", sharded=True, optimizer="adam").design.sharded
 
 
 def test_what_settings_could_do_they_do():

@@ -5,8 +5,7 @@ begins with a :class:`ClaimBuilder`. ``lplab claims run`` measures it and stores
 verdict is computed from the stored numbers, never written by hand.
 
 >>> from lplab import claims
->>> claim = claims.get("gupta_2015")
->>> claims.judge(claim, claims.stored(claim)).word
+>>> claims.judge("gupta_2015").word
 'shown'
 """
 

@@ -18,6 +18,7 @@ def add_claims(commands: Any) -> None:
     """Add ``lplab claims`` with list, run and table."""
     text = "published claims, measured in small: list, run, table; published numbers of chips, networks and bills"
     group = add_command(commands, None, "claims", text, "lplab claims table")
+    group.hint = verdict_command
     actions = group.add_subparsers(metavar="list|run|table|numbers|settings", required=True)
     listed = add_command(actions, run_list, "list", "the claims and their verdicts", "lplab claims list --json")
     run = add_command(
@@ -58,6 +59,18 @@ def add_claims(commands: Any) -> None:
         parser.add_argument("--folder", type=Path, help="of the results (default: data/claims of this checkout)")
     for parser_or_group in (listed, run, forms):
         parser_or_group.add_argument("--json", action="store_true", help="print JSON")
+
+
+def verdict_command(word: str) -> str:
+    """What ``lplab claims WORD`` is answered with, where that is no command.
+
+    >>> verdict_command("scalecom_2020")
+    "lplab claims table scalecom_2020 prints the claim's numbers and its verdict"
+    """
+    from lplab import claims
+
+    which = f"{word} prints the" if word in claims.experiments() else "ID prints a"
+    return f"lplab claims table {which} claim's numbers and its verdict"
 
 
 def _add_numbers(actions: Any) -> None:

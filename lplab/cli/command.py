@@ -1,8 +1,9 @@
 """Shared by all commands: a parser that reports bad input in one line, and a function that adds a command."""
 
 import argparse
+import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -92,12 +93,21 @@ def once(option: str, settings: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that reports bad input in one line instead of the whole usage."""
+    """An argument parser that reports bad input in one line instead of the whole usage.
+
+    Attributes:
+        hint: of a group of commands, what a word that is no command of it is answered with, besides the list.
+    """
+
+    hint: Callable[[str], str] | None = None
 
     def error(self, message: str) -> NoReturn:
         """Print ``message`` to stderr and exit with code 2."""
         if message.endswith("expected one argument"):  # so argparse says of a value that looks like an option
             message += "; a value that begins with a minus is written behind =, as in --option=-1"
+        wrong = re.search(r"invalid choice: '([^']*)'", message)
+        if self.hint and wrong:
+            message += f"; {self.hint(wrong[1])}"
         self.exit(2, f"{self.prog}: {' '.join(message.split())} ({self.prog} --help)\n")
 
     def _print_message(self, message: str, file: Any = None) -> None:
@@ -108,10 +118,10 @@ class Parser(argparse.ArgumentParser):
             super()._print_message(message, file)
 
 
-def add_command(commands: Any, run: Any, name: str, text: str, example: str) -> argparse.ArgumentParser:
+def add_command(commands: Any, run: Any, name: str, text: str, example: str) -> Parser:
     """Add the parser of one command, with its example, and note which function runs it."""
     raw = argparse.RawDescriptionHelpFormatter
-    parser = commands.add_parser(
+    parser: Parser = commands.add_parser(
         name, help=text, description=text, epilog=f"example:\n  {example}", formatter_class=raw
     )
     parser.set_defaults(run=run, parser=parser)

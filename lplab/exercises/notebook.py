@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 from weakref import WeakSet
 
@@ -27,6 +28,10 @@ class Text:
 
     def __repr__(self) -> str:
         return self.text
+
+    def _repr_html_(self) -> str:
+        """The same; a notebook breaks the lines of plain text inside of words, and these between them."""
+        return f'<pre style="white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere">{escape(self.text)}</pre>'
 
 
 def check(exercise_id: str, function: Callable[..., Any]) -> Verdict:

@@ -32,6 +32,13 @@ _SCROLLS = "overflow-x:auto;background:" + ",".join(
 )
 
 
+_WIDE = 6  # columns: more than a phone shows
+_SCROLL = (
+    "<style>@media (min-width:600px){.lplab-scroll{display:none}}</style>"
+    '<span class="lplab-scroll"> Scroll the table sideways to see all columns.</span>'
+)
+
+
 class DataTable:
     """Columns of equal length, shown with a caption and sensible digits.
 
@@ -95,7 +102,8 @@ class DataTable:
         """The table for a notebook; it follows the theme, and scrolls sideways alone where the page is narrow.
 
         The caption stands outside of what scrolls, so that it wraps where the page ends. A shadow marks the side on
-        which the table goes on: many browsers show no scroll bar.
+        which the table goes on: many browsers show no scroll bar. On a narrow page the caption of a table of six
+        columns or more says so, too.
         """
         sides = self._sides()
         head = "".join(
@@ -109,10 +117,11 @@ class DataTable:
                 cells.append(f'<td style="{_CELL}{side};white-space:nowrap">{html.escape(text)}</td>')
             body += f"<tr>{''.join(cells)}</tr>"
         caption = html.escape(self.caption)
-        top = f'<figcaption style="margin-bottom:4px;font-size:13px;line-height:1.5">{caption}</figcaption>'
+        said = f"{caption}{_SCROLL * (len(self.columns) >= _WIDE)}"
+        top = f'<figcaption style="margin-bottom:4px;font-size:13px;line-height:1.5">{said}</figcaption>'
         label = f' aria-label="{caption}"' if caption else ""
         return (
-            f'<figure style="margin:4px 0 8px;color:var(--jp-content-font-color1, inherit)">{top if caption else ""}'
+            f'<figure style="margin:4px 0 8px;color:var(--jp-content-font-color1, inherit)">{top if said else ""}'
             f'<div style="{_SCROLLS}">'
             f'<table{label} style="border-collapse:collapse;margin:0;font-size:13px;line-height:1.5">'
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></figure>"

@@ -24,14 +24,14 @@ WORDS = 80  # of a card as plain text, at most
 CONFIRMED = ("✓ so it is", "✗ not so")
 MARKS = {"undecided": "? "}  # before a word that has none
 SIGNS = {  # a sign beside the words of a verdict, and the colour of its edge
-    "holds here": ("✓", "#009E73"),
-    "does not show here": ("✗", "#D55E00"),
-    "holds in part": ("◐", "#0072B2"),
-    "holds for the unit only": ("△", "#0072B2"),
-    "undecided here": ("?", "#7F7F7F"),
-    "does not show here, and the paper says why": ("○", "#CC79A7"),
-    "cannot be tested in miniature": ("–", "#7F7F7F"),
-    "not measured yet": ("…", "#7F7F7F"),
+    "shown": ("✓", "#009E73"),
+    "not shown": ("✗", "#D55E00"),
+    "shown in part": ("◐", "#0072B2"),
+    "shown for the unit, not for a training": ("△", "#0072B2"),
+    "undecided": ("?", "#7F7F7F"),
+    "not shown, and the paper says why": ("○", "#CC79A7"),
+    "not testable in miniature": ("–", "#7F7F7F"),
+    "not measured": ("…", "#7F7F7F"),
 }
 INK, FAINT = "var(--jp-ui-font-color1, currentColor)", "var(--jp-border-color2, rgba(127,127,127,.45))"
 STYLE = f"""
@@ -123,7 +123,7 @@ def verdict_card(*claim_ids: str, folder: str | Path | None = None) -> VerdictCa
     Five large trainings: energy and carbon from chips, watts, days, building and grid
     They: 85.7, 232, 24.1, 179, 1,287 MWh; 46.7, 96.4, 4.8, 72.2, 552.1 t
     We: 85.3, 232.3, 23.9, 178.8, 1,289.4 MWh; 46.5, 96.4, 4.8, 72.1, 553.1 t
-    Verdict: holds here: five energies within 1.5 % · GPT-3's carbon within 1.5 %
+    Verdict: shown: five energies within 1.5 % · GPT-3's carbon within 1.5 %
     """
     from lplab import claims  # a lab without a card does not load all papers
 
@@ -160,8 +160,8 @@ def _text(claim: Claim, numbers: Stored, larger: Experiment | None) -> str:
 
 
 def _small_word(verdict: ClaimVerdict, larger: Experiment | None) -> str:
-    """The verdict of the small experiment in words; beside a larger one it says which it is."""
-    return f"small: {verdict.word}" if larger else verdict.in_words
+    """The verdict of the small experiment; beside a larger one it says which it is."""
+    return "small: " * bool(larger) + verdict.word
 
 
 def shortened(text: str, words: int) -> str:
@@ -181,7 +181,7 @@ def card_html(claim: Claim, numbers: Stored, larger: Experiment | None = None) -
     verdict = judge(claim, numbers)
     theirs, where = parts_of(without_notes(claim.published)), without_notes(claim.where)
     return (
-        f'<section class="lplab-card" style="--lplab-verdict:{SIGNS[verdict.in_words][1]}" '
+        f'<section class="lplab-card" style="--lplab-verdict:{SIGNS[verdict.word][1]}" '
         f'aria-label="{escape(claim.title)}">'
         f'<div class="lplab-title" role="heading" aria-level="4">{escape(claim.title)}</div>'
         f"{_words_html(verdict, larger)}"
@@ -202,7 +202,7 @@ def _words_html(verdict: ClaimVerdict, larger: Experiment | None) -> str:
         more = judge(*larger)
         said.append((f"larger: {more.word}", more))
     lines = (
-        f'<b><span aria-hidden="true">{SIGNS[each.in_words][0]}</span> {escape(word + ":" * bool(each.badge))}</b> '
+        f'<b><span aria-hidden="true">{SIGNS[each.word][0]}</span> {escape(word + ":" * bool(each.badge))}</b> '
         f"{escape(each.badge)}"
         for word, each in said
     )
@@ -220,7 +220,7 @@ def _larger_html(larger: Experiment | None) -> str:
     claim, numbers = larger
     verdict = judge(claim, numbers)
     return (
-        f'<details class="lplab-larger" style="--lplab-verdict:{SIGNS[verdict.in_words][1]}">'
+        f'<details class="lplab-larger" style="--lplab-verdict:{SIGNS[verdict.word][1]}">'
         f"<summary>At a larger size: {escape(claim.ours_on)}</summary>"
         f'<div class="lplab-both">{_side_html(_our_heading(claim), "", _our_lines(claim, numbers, verdict))}</div>'
         f"{_figures_html(claim, numbers)}{_folded_html(claim, numbers, verdict)}</details>"
@@ -345,7 +345,7 @@ def verdict_page(*claim_ids: str, folder: str | Path | None = None) -> str:
     cards = verdict_card(*(claim_ids or names()), folder=folder)
     verdicts = [judge(claim, numbers) for claim, numbers in zip(cards.claims, cards.numbers, strict=True)]
     larger = {name: judge(*both) for name, both in cards.larger.items()}
-    words = [verdict.in_words for verdict in verdicts]
+    words = [verdict.word for verdict in verdicts]
     count = ", ".join(f"{number} {SIGNS[word][0]} {word}" for word, number in Counter(words).most_common())
     more = count_of_larger([{"larger": {"verdict": verdict.word}} for verdict in larger.values()])
     links = "".join(
@@ -368,9 +368,7 @@ def verdict_page(*claim_ids: str, folder: str | Path | None = None) -> str:
 
 def _link_words(verdict: ClaimVerdict, larger: ClaimVerdict | None) -> str:
     """What stands behind a link to a card: the verdict and the badge; with a larger experiment, both of them."""
-    each = [(verdict.in_words, verdict)]
+    each = [(verdict.word, verdict)]
     if larger:
         each = [(f"small: {verdict.word}", verdict), (f"larger: {larger.word}", larger)]
-    return "; ".join(
-        f"{SIGNS[one.in_words][0]} {word}{f': {escape(one.badge)}' * bool(one.badge)}" for word, one in each
-    )
+    return "; ".join(f"{SIGNS[one.word][0]} {word}{f': {escape(one.badge)}' * bool(one.badge)}" for word, one in each)

@@ -100,6 +100,21 @@ _ALIASES = {  # what numpy, PyTorch and ml_dtypes call some of them
     "float8_e8m0fnu": "e8m0",
     "float4_e2m1fn": "e2m1",
 }
+_KINDS = {  # what people call several of them, or one that has a longer name
+    "fp8": ("e4m3fn", "e5m2"),
+    "fp6": ("e2m3", "e3m2"),
+    "fp4": ("e2m1", "nvfp4", "mxfp4"),
+    "mx": ("mxfp8_e4m3", "mxfp6_e2m3", "mxfp4", "mxint8"),
+    "mxfp8": ("mxfp8_e4m3", "mxfp8_e5m2"),
+    "mxfp6": ("mxfp6_e2m3", "mxfp6_e3m2"),
+    "hfp8": ("hfp8_forward", "hfp8_backward"),
+    "radix4": ("radix4_fp4_even", "radix4_fp4_odd"),
+    "posit8": ("posit8_1", "posit8_2"),
+    "posit16": ("posit16_1", "posit16_2"),
+    "lns": ("lns8",),
+    "half": ("fp16",),
+    "single": ("fp32",),
+}
 
 
 def names() -> list[str]:
@@ -142,7 +157,8 @@ def get(name: str) -> Any:
     p3109 = re.fullmatch(r"[Bb]inary(\d+)p(\d+)([su])([ef])", str(name))
     if p3109:
         return _p3109(int(p3109[1]), int(p3109[2]), p3109[3] == "s", p3109[4] == "e")
-    close = closest_names(name, _CATALOGUE)
+    kind = str(name).lower().replace("float", "fp")
+    close = _KINDS.get(kind) or closest_names(name, _CATALOGUE)
     hint = f"closest: {', '.join(close)}. " if close else ""
     raise ValueError(f"unknown format {name!r}; {hint}See lplab.formats.names(); qI.F is fixed point")
 

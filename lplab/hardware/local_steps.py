@@ -38,7 +38,7 @@ from lplab.hardware.simulation import simulate
 from lplab.hardware.step import ADD_PASSES, COMPRESS_PASSES, Design, request_seconds, step
 from lplab.hardware.traffic import Traffic, compressor_of
 from lplab.hardware.workloads import Workload
-from lplab.lookup import lookup
+from lplab.lookup import lookup, named_settings
 
 OUTER_NUMBERS = MappingProxyType({"mean": 0, "sgd": 0, "nesterov": 1, "adam": 2})
 """Outer optimizers of :class:`lplab.parallel.LocalSteps`, and the float32 numbers that they keep for each weight."""
@@ -231,6 +231,7 @@ class LocalStepsSimulation:
         return float(of_meetings.sum()) / self.schedule.every
 
 
+@named_settings(Design)
 def simulate_local_steps(
     workload: str | Workload,
     cluster: Cluster | str | Accelerator,

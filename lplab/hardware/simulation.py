@@ -22,6 +22,7 @@ from lplab.hardware.step import Design, StepTimes, step
 from lplab.hardware.timeline import Event, timeline
 from lplab.hardware.traffic import compressor_of
 from lplab.hardware.workloads import Workload
+from lplab.lookup import named_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -183,6 +184,7 @@ class Simulation:
         return pd.DataFrame([self.to_dict()])
 
 
+@named_settings(Design)
 def simulate(
     workload: str | Workload,
     cluster: Cluster | str | Accelerator,

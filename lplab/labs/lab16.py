@@ -81,13 +81,13 @@ def what_you_saw() -> figures.DataTable:
             "way": list(rows),
             "loss (bits a character)": [run.loss for run in rows.values()],
             "share of the gain": [gained(run.loss) for run in rows.values()],
-            "a learner sends, a step": [run.bytes_a_step for run in rows.values()],
+            "a learner sends in a step": [run.bytes_a_step for run in rows.values()],
         },
         caption="240 steps from one checkpoint, four learners but for the first row, one seed. One learner alone has 0 % of the gain, and a gradient in each step 100 %.",
         formats={
             "loss (bits a character)": ".3f",
             "share of the gain": ".0%",
-            "a learner sends, a step": bytes_word,
+            "a learner sends in a step": bytes_word,
         },
     )
 

@@ -82,7 +82,7 @@ def test_a_claim_with_a_criterion_that_fails_says_so(name):
     for criterion in original.criteria:
         claim, failing = with_failing(original, criterion)
         verdict = claims.judge(claim, numbers)
-        assert not verdict.is_shown and verdict.in_words != "holds here"
+        assert not verdict.is_shown
         (clause,) = (clause for clause in claim.badge if failing in clause.checks)
         assert said(clause, numbers.results(claim), holds=False) in verdict.badge.split(" · ")
 

@@ -55,6 +55,8 @@ def test_every_format_can_be_looked_up(name, capsys):
     (["formulas"], "'claims', 'exercises', 'capstone', 'report', 'grade', 'doctor'"),
     ([], "COMMAND"),
     (["claims"], "list|run|table"),
+    (["claims", "scalecom_2020"], "lplab claims table scalecom_2020 prints"),
+    (["claims", "verdict", "X"], "lplab claims table ID prints"),
     (["claims", "run", "gupta_2051"], "did you mean gupta_2015"),
     (["claims", "run", "--jobs", "0", "--folder", "nowhere"], "--jobs must be -1 or at least 1"),
 ])  # fmt: skip

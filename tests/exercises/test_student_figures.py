@@ -1,5 +1,7 @@
 """Student figures: what each says of a result that cannot be drawn, and what the decorator does and does not catch."""
 
+from xml.etree import ElementTree
+
 import pytest
 
 from lplab.exercises import (
@@ -135,3 +137,9 @@ def test_the_sentence_names_the_function_and_the_arguments():
 
     said = "Here your nothing_in_it will be drawn in 4 bits (now: it is not written yet)."
     assert str(draw(nothing_in_it, bits=4)) == said
+
+
+def test_what_a_figure_waits_for_breaks_between_words_in_a_notebook():
+    text = "it is < 1 & not\nwritten yet"
+    assert ElementTree.fromstring(Text(text)._repr_html_()).text == text
+    assert "word-break:normal" in Text("")._repr_html_()

@@ -63,3 +63,11 @@ def test_the_frame_has_the_values_as_they_are():
 def test_bad_tables_are_refused(columns, formats, message):
     with pytest.raises(ValueError, match=message):
         DataTable(columns, formats=formats)
+
+
+def test_a_table_that_is_wider_than_a_phone_says_to_scroll():
+    for count, caption in ((6, "Six"), (7, "")):
+        html = DataTable({f"column {k}": [k] for k in range(count)}, caption)._repr_html_()
+        said = "".join(ElementTree.fromstring(html).find("figcaption").itertext())
+        assert said.startswith(caption + "@media (min-width:600px)") and said.endswith("to see all columns.")
+    assert "Scroll" not in DataTable({f"column {k}": [k] for k in range(5)}, "Five")._repr_html_()

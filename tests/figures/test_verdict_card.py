@@ -70,7 +70,7 @@ def card(claim, numbers):
 def test_every_claim_has_a_card_with_its_parts(name, page):
     claim, (html, text) = claims.get(name), page[name]
     verdict, has_larger = claims.judge(claim, claims.stored(claim)), name in figures.verdict_card(name).larger
-    word = f"small: {verdict.word}" if has_larger else verdict.in_words
+    word = "small: " * has_larger + verdict.word
     plain = " ".join("".join(ElementTree.fromstring(html).itertext()).split())
     ours = (claim.experiment, claim.limits, claim.ours_on, verdict.badge)
     for part in (claim.title, claim.statement, claim.paper, claim.theirs_on, word, *ours):
@@ -235,9 +235,9 @@ def test_published_numbers_are_drawn_where_they_have_the_same_unit(page):
 def test_the_word_follows_the_numbers():
     claim = toy().build()
     good, bad = numbers_of(claim), numbers_of(claim, lambda point, value: value if point["bits"] == 4 else 9.0)
-    for numbers, word in ((good, "holds here"), (bad, "does not show here"), (Stored({}), "not measured yet")):
+    for numbers, word in ((good, "shown"), (bad, "not shown"), (Stored({}), "not measured")):
         html, text = card(claim, numbers)
-        assert claims.judge(claim, numbers).in_words == word
+        assert claims.judge(claim, numbers).word == word
         assert f"Verdict: {word}" in text and f"</span> {word}</b>" in html
         assert not any(f"</span> {other}</b>" in html for other in SIGNS if other != word)
     assert "not yet: 4 of 4 measurements are missing" in card(claim, Stored({}))[1]
@@ -245,10 +245,10 @@ def test_the_word_follows_the_numbers():
 
 
 @pytest.mark.parametrize(("name", "change", "before", "after"), [
-    ("gupta_2015", where({"rounding": "stochastic"}, test_error=30), "holds here", "holds in part"),
-    ("scalecom_2020_rates", where({"network": "resnet50"}, elements=60), "holds in part", "does not show here"),
-    ("rapid_2021", where({}, teras=20, per_watt=1), "holds in part", "does not show here"),
-    ("micikevicius_2018", where({"scale": 0}, loss=4.0), "holds in part", "holds here"),
+    ("gupta_2015", where({"rounding": "stochastic"}, test_error=30), "shown", "shown in part"),
+    ("scalecom_2020_rates", where({"network": "resnet50"}, elements=60), "shown in part", "not shown"),
+    ("rapid_2021", where({}, teras=20, per_watt=1), "shown in part", "not shown"),
+    ("micikevicius_2018", where({"scale": 0}, loss=4.0), "shown in part", "shown"),
 ])  # fmt: skip
 def test_other_numbers_of_a_published_claim_give_another_verdict(name, change, before, after, page):
     claim = claims.get(name)
@@ -260,18 +260,16 @@ def test_other_numbers_of_a_published_claim_give_another_verdict(name, change, b
 def test_what_holds_for_the_unit_only_says_so(monkeypatch):
     claim = claims.get("four_bits_saving")
     stored = claims.stored(claim)
-    assert claims.judge(claim, stored).in_words == "holds for the unit only"
     assert claims.judge(claim, stored).word == "shown for the unit, not for a training"
     assert not claims.judge(claim, stored).is_shown
     assert "The 4-bit unit alone does 7.3 times" in card(claim, stored)[0]
     monkeypatch.setattr("lplab.claims.papers.four_bits_saving.multiplier.density_2020", lambda: 6.9)
-    assert claims.judge(claim, stored).in_words == "does not show here"
     assert claims.judge(claim, stored).word == "not shown"
 
 
 @pytest.mark.parametrize(("holds", "words", "mark"), [
-    (True, "does not show here, and the paper says why", "✓ so it is"),
-    (False, "does not show here", "✗ not so"),
+    (True, "not shown, and the paper says why", "✓ so it is"),
+    (False, "not shown", "✗ not so"),
 ])  # fmt: skip
 def test_a_reason_that_the_paper_gives_is_on_the_card(holds, words, mark):
     builder = toy()
@@ -302,7 +300,7 @@ def test_the_unit_does_not_decide_what_holds_as_a_whole():
     builder = toy()
     builder.of_the_unit("Alone")(lambda results: CheckResult(False, "No."))
     claim = builder.build()
-    assert claims.judge(claim, numbers_of(claim)).in_words == "holds here"
+    assert claims.judge(claim, numbers_of(claim)).word == "shown"
     with pytest.raises(ValueError, match="two functions are marked as the check of the unit"):
         builder.of_the_unit("Again")(lambda results: CheckResult(True, "Yes."))
 
@@ -312,9 +310,7 @@ def test_what_no_miniature_can_show_says_so():
         toy().build(), points=(), criteria=(), drawings=(), untestable="A data centre is needed."
     )
     html, text = card(claim, Stored({}))
-    assert (
-        text.endswith("We: A data centre is needed.\nVerdict: cannot be tested in miniature") and "<figure" not in html
-    )
+    assert text.endswith("We: A data centre is needed.\nVerdict: not testable in miniature") and "<figure" not in html
 
 
 # ---- what is written -------------------------------------------------------------------------------------------------
@@ -351,8 +347,8 @@ def test_the_page_links_to_every_card():
     html = figures.verdict_page()
     links, ids = re.findall(r'href="#([^"]*)"', html), re.findall(r'<div id="([^"]*)"', html)
     assert links == ids == list(NAMES) and html.count("<h1>") == 1
-    words = [claims.judge(claim, claims.stored(claim)).in_words for claim in map(claims.get, NAMES)]
-    assert f"Of {len(NAMES)} claims:" in html and f"{words.count('holds here')} ✓ holds here" in html
+    words = [claims.judge(claim, claims.stored(claim)).word for claim in map(claims.get, NAMES)]
+    assert f"Of {len(NAMES)} claims:" in html and f"{words.count('shown')} ✓ shown" in html
 
 
 # ---- rows of marks ---------------------------------------------------------------------------------------------------

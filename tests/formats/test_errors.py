@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from lplab import formats as F
+from lplab.formats import catalogue
 
 from .probes import BLOCKED, ELEMENTWISE
 
@@ -95,6 +96,15 @@ def test_nan_without_a_code(name):
 def test_unknown_names_have_neighbours(name, closest):
     with pytest.raises(ValueError, match=f"unknown format '{name}'.*closest: .*{closest}"):
         F.get(name)
+
+
+@pytest.mark.parametrize("kind", catalogue._KINDS)
+def test_a_kind_of_formats_is_answered_with_those_of_it(kind):
+    found = catalogue._KINDS[kind]
+    assert set(found) <= set(F.names())
+    for name in (kind, kind.upper(), kind.replace("fp", "Float")):
+        with pytest.raises(ValueError, match=f"unknown format '{name}'; closest: {', '.join(found)}. See"):
+            F.get(name)
 
 
 @pytest.mark.parametrize("name", ["", "zzzzzz", "q", "q4", None, 7, "q-1.2"])

@@ -1,14 +1,16 @@
 """What is told of the baselines is what was recorded, with its provenance, and the page shows it."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lplab import claims
+from lplab.claims.claim_catalogue import LARGER
 from lplab.claims.framework import larger_models
-from lplab.claims.larger_ends import larger_runs, larger_runs_table
+from lplab.claims.larger_ends import larger_runs_table
 from lplab.datasets import data_folder
 from lplab.recordings import float32_baselines as module
 from lplab.recordings.float32_baselines import (
@@ -57,13 +59,21 @@ def test_the_page_shows_what_is_recorded():
         assert f"-->\n{made}\n<!-- end -->" in page, "run: python data/record_baselines.py page"
 
 
-@pytest.mark.parametrize("run", larger_runs(), ids=lambda run: f"{run.claim}-{run.batch}")
-def test_a_larger_run_is_one_of_a_claim_and_a_plan(run):
-    (plan,) = (each for each in PLANS if each.task == run.task)
-    claim = claims.get(run.claim)
-    assert dict(run.point) in [dict(point) for point in claim.points]
-    assert f"{run.steps:,} steps" in claim.experiment or run.network == "the same"
-    assert getattr(larger_models, run.task)().batch == BATCHES[plan.unit]
+@pytest.mark.parametrize(("claim", "end"), [
+    pytest.param(claim, end, id=f"{claim.id}-{end.task}-{end.steps}") for claim in LARGER for end in claim.float32_ends
+])  # fmt: skip
+def test_a_float32_training_is_one_of_its_claim_and_of_a_plan(claim, end):
+    (plan,) = (each for each in PLANS if each.task == end.task)
+    assert dict(end.point) in [dict(point) for point in claim.points]
+    said = {int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*\b", claim.experiment)}
+    assert end.steps in said or any(end.steps - steps in said for steps in said), "its branch and what is before it"
+    assert getattr(larger_models, end.task)().batch == BATCHES[plan.unit]
+    assert f"| [`{claim.id}`]" in larger_runs_table() or not claims.judge(claim, claims.stored(claim)).findings
+
+
+def test_every_larger_experiment_says_which_of_its_trainings_is_float32():
+    without = {claim.id for claim in LARGER if not claim.float32_ends}
+    assert without <= {"domains_large"}, "which compares methods with float32 in five domains"
 
 
 def test_a_larger_run_that_ends_early_has_its_distance_from_the_baseline():

@@ -20,7 +20,8 @@ class BadgeClause:
         checks: the clause holds if all of them do. It is undecided if none is refuted and at least one is undecided.
         holds: the words where it holds. Instead of a text, a function of the results that returns one.
         fails: the words where it does not.
-        limits: whether a clause that holds speaks against the statement as a whole. Such a claim holds in part at most.
+        limits: whether a clause that holds speaks against the statement as a whole. Such a claim is shown in part at
+            most.
     """
 
     checks: tuple[Check, ...] = field(repr=False)

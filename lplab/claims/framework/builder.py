@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lplab.claims.framework.badge import BadgeClause, Words
 from lplab.claims.framework.claim import LONG, QUICK, Claim, larger_id
 from lplab.claims.framework.drawing import MEDIAN, Drawing
+from lplab.claims.framework.float32_end import Float32End
 from lplab.claims.framework.parity import ParityRow
 from lplab.claims.framework.results import Check, CheckResult, Numbers, Point, Results
 
@@ -70,6 +71,7 @@ class ClaimBuilder:
     parity: tuple[ParityRow, ...] = ()
     tried: tuple[str, ...] = ()
     no_larger_run: str = ""
+    float32_ends: tuple[Float32End, ...] = ()
     criteria: list[Check] = field(init=False, default_factory=list)
     explanations: list[Check] = field(init=False, default_factory=list)
     unit: Check | None = field(init=False, default=None)
@@ -232,7 +234,7 @@ class ClaimBuilder:
         self.badge.append(BadgeClause(tuple(checks), holds, fails, limits))
 
     def leaves_out(self, words: str) -> None:
-        """Add to the badge what the experiment leaves out of the statement; the claim then holds in part at most."""
+        """Add to the badge what the experiment leaves out of the statement; the claim is then shown in part at most."""
         self.badge.append(BadgeClause((), words, "", limits=True))
 
     def summary(self, function: Summary) -> Summary:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from lplab.claims.framework.badge import BadgeClause
 from lplab.claims.framework.drawing import Drawing
+from lplab.claims.framework.float32_end import Float32End
 from lplab.claims.framework.parity import ParityRow
 from lplab.claims.framework.results import Check, Numbers, Point, Results, key
 from lplab.lookup import refuse_wrong_attributes
@@ -68,6 +69,7 @@ class Claim:
             the larger experiment, or, where there is none, in the claim.
         tried: of a larger experiment, what was tried before the stored run, one sentence each, with numbers; or
             :data:`~lplab.claims.framework.parity.NOTHING_TRIED`.
+        float32_ends: of a larger experiment, its float32 trainings whose networks have a recorded baseline.
         no_larger_run: of a claim with parity and without a larger experiment, why no run of this size can have one.
 
     Raises:
@@ -108,6 +110,7 @@ class Claim:
     parity: tuple[ParityRow, ...] = field(repr=False, default=())
     tried: tuple[str, ...] = field(repr=False, default=())
     no_larger_run: str = field(repr=False, default="")
+    float32_ends: tuple[Float32End, ...] = field(repr=False, default=())
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.id):

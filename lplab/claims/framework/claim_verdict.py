@@ -7,26 +7,12 @@ from dataclasses import dataclass
 from lplab.claims.framework.badge import badge_text
 from lplab.claims.framework.claim import Claim
 from lplab.claims.framework.results import UNDECIDED, CheckResult
-from lplab.claims.framework.store import Stored
+from lplab.claims.framework.store import Stored, stored
 
 SHOWN, NOT_SHOWN, UNTESTABLE, INCOMPLETE = "shown", "not shown", "not testable in miniature", "not measured"
 IN_PART, NOT_SURE = "shown in part", UNDECIDED
 OF_THE_UNIT = "shown for the unit, not for a training"
 FORESEEN = "not shown, and the paper says why"
-HOLDS, DOES_NOT, UNIT_ONLY = "holds here", "does not show here", "holds for the unit only"
-PARTLY, TOO_FEW = "holds in part", "undecided here"
-PAPER_SAYS_WHY = "does not show here, and the paper says why"
-NO_MINIATURE, NOT_YET = "cannot be tested in miniature", "not measured yet"
-IN_WORDS = {
-    SHOWN: HOLDS,
-    IN_PART: PARTLY,
-    NOT_SURE: TOO_FEW,
-    NOT_SHOWN: DOES_NOT,
-    OF_THE_UNIT: UNIT_ONLY,
-    FORESEEN: PAPER_SAYS_WHY,
-    UNTESTABLE: NO_MINIATURE,
-    INCOMPLETE: NOT_YET,
-}
 
 
 @dataclass(frozen=True)
@@ -60,17 +46,8 @@ class ClaimVerdict:
         """Whether all criteria hold, and no limit that the badge names."""
         return self.word == SHOWN
 
-    @property
-    def in_words(self) -> str:
-        """The verdict as a reader is told it, in a few words.
 
-        >>> ClaimVerdict(NOT_SHOWN).in_words, ClaimVerdict(OF_THE_UNIT).in_words
-        ('does not show here', 'holds for the unit only')
-        """
-        return IN_WORDS[self.word]
-
-
-def judge(claim: Claim, numbers: Stored) -> ClaimVerdict:
+def judge(claim: Claim | str, numbers: Stored | None = None) -> ClaimVerdict:
     """Judge a claim by its stored numbers: "shown" only if every criterion holds, and no limit that its badge names.
 
     A claim of the long budget that was stopped is judged on its first seeds, if three or more of them are whole
@@ -79,7 +56,22 @@ def judge(claim: Claim, numbers: Stored) -> ClaimVerdict:
     Where a statement does not show, two further checks are judged, if the claim has them. One is of the arithmetic unit
     alone: some numbers are true of a unit and repeated as ones of trainings. The other is of the paper's own reason why
     a small experiment would not show it.
+
+    Args:
+        claim: the claim or larger experiment, or its id.
+        numbers: those to judge by; by default those that are stored (:func:`~lplab.claims.stored`).
+
+    Raises:
+        ValueError: an unknown id, or stored numbers that cannot be read.
+
+    >>> judge("gupta_2015").word
+    'shown'
     """
+    if isinstance(claim, str):
+        from lplab.claims.claim_catalogue import get  # which imports every claim, and they this package
+
+        claim = get(claim)
+    numbers = stored(claim) if numbers is None else numbers
     if claim.untestable:
         return ClaimVerdict(UNTESTABLE)
     counted = numbers.seeds(claim)

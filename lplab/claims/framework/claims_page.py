@@ -37,9 +37,6 @@ What the verdicts mean:
 - *Not shown, and the paper says why*: the paper names a reason why a network as small as ours would not show it. We
   measured whether that reason is met.
 
-A card in a notebook says *holds here* for shown, *holds in part* for shown in part, and *does not show here* for not
-shown, if the claim has one experiment.
-
 How to read the numbers:
 
 - Our numbers are medians over the seeds, or means of differences between pairs of trainings, with the smallest and the

@@ -165,8 +165,8 @@ claim.compared(
     rows=(
         {
             "one learner alone": "1 learner",
-            "2 learners, Nesterov": "2 learners",
-            "4 learners, Nesterov": "4 learners",
+            "4 learners, Nesterov": "4 learners, a meeting every 12 steps",
+            "4 learners, Nesterov, a meeting every 60 steps": "4 learners, every 60 steps",
             "8 learners, Nesterov": "8 learners",
         },
     ),

@@ -13,6 +13,7 @@ import numpy as np
 from lplab.claims.framework.branches import above, paired_result, paired_text, within
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.drawing import MEAN
+from lplab.claims.framework.float32_end import Float32End
 from lplab.claims.framework.parity import ParityRow
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.seed_comparisons import join_words, mean_and_range
@@ -40,6 +41,11 @@ claim = ClaimBuilder.larger(
     points=POINTS,
     seeds=(0, 1, 2, 3, 4),
     budget_seconds=1800,
+    float32_ends=(
+        Float32End(
+            "fashion_resnet8", {"method": DENSE, "memory": True}, "half as wide", STEPS, LEARNERS * BATCH
+        ),
+    ),
     limits="One small net; learning rates half a decade apart, chosen in short runs of one seed. No weight decay "
     "and no changed pictures.",
     parity=(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FC, CONV, TEXT = "fully connected", "convolutional", "Transformer"
 FAMILIES = {FC: (300, 50), CONV: (160, 25), TEXT: (200, 25)}  # steps, chunk
 WORLDS = {FC: (4, 16, 64), CONV: (4, 64), TEXT: (4, 64)}
-WARM_UP = 0.1  # of the steps, dense
+WARM_UP = 0.1  # of the steps, uncompressed
 MOMENTUM = 0.9
 BEHIND, BEFORE, CLEARED = PLACES = ("behind the average", "before what is sent", "before, cleared where sent")
 SLOWER, SLOW_STEPS = 0.3, 1000  # the rate of the slow trainings, and their steps: as far as the others in all
@@ -198,7 +198,7 @@ def _filter_helps(results: Results) -> CheckResult:
 
 @claim.explanation("The warm-up matters little")
 def _warm_up_matters_little(results: Results) -> CheckResult:
-    """A dense warm-up against none."""
+    """A warm-up without compression against none."""
     cold, warm = (_loss(results, _point(FC, 4, warm_up=w)) for w in (False, True))
     return CheckResult(
         within_noise(cold, warm),
@@ -270,14 +270,14 @@ claim.draw(
         for n, momentum in ((64, 0.0), (4, MOMENTUM))
         for name, values in (
             (f"{n} learners", _loss(results, _point(family, n, momentum))),
-            ("dense", _dense(results, family, momentum)),
+            ("uncompressed", _dense(results, family, momentum)),
         )
     },
 )
 
 
 def in_their_unit(results: Results) -> str:
-    """Right answers in percent: with 64 learners, and dense."""
+    """Right answers in percent: with 64 learners, and uncompressed."""
     parts = []
     for family in FAMILIES:
         ours = results.values("error", **_point(family, 64))
@@ -295,9 +295,9 @@ claim.compared(
     rows=(
         {
             "fully connected, 64 learners": "fully connected, 64 learners",
-            "fully connected, dense": "fully connected, uncompressed",
+            "fully connected, uncompressed": "fully connected, uncompressed",
             "Transformer, 64 learners": "Transformer, 64 learners",
-            "Transformer, dense": "Transformer, uncompressed",
+            "Transformer, uncompressed": "Transformer, uncompressed",
         },
     ),
     ours=in_their_unit,

@@ -14,6 +14,7 @@ import numpy as np
 from lplab.claims.framework.branches import above, paired_result, paired_text, within
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.drawing import MEAN
+from lplab.claims.framework.float32_end import Float32End
 from lplab.claims.framework.parity import ParityRow
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
 from lplab.claims.framework.seed_comparisons import join_words, median_and_range
@@ -76,6 +77,16 @@ claim = ClaimBuilder.larger(
     points=POINTS,
     seeds=(0, 1, 2, 3, 4),
     budget_seconds=3900,
+    float32_ends=tuple(
+        Float32End(
+            "fashion_resnet8",
+            {"learners": each.learners, "method": DENSE},
+            f"half as wide, {each.learners} learners",
+            each.steps,
+            each.learners * each.examples,
+        )
+        for each in (FEW, MANY)
+    ),
     limits="One data set, one small net: tensors below 1,024 elements, a seventh of its weights, are sent whole. No "
     "weight decay and no changed pictures. The learning rate was not tuned, neither for ScaleCom nor for uncompressed "
     "gradients.",
@@ -208,7 +219,7 @@ claim.criterion("As accurate as uncompressed with 64 learners, a scaled learning
 )
 
 
-@claim.explanation("At the scaled learning rate the filter is what keeps it")
+@claim.explanation("At the scaled learning rate the filter helps")
 def filter_helps(results: Results) -> CheckResult:
     """Without the filter 64 learners lose more, in pairs."""
     gaps = {method: _gap(results, MANY, method) for method in (PLAIN, FILTERED)}

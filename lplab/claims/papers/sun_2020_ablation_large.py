@@ -15,6 +15,7 @@ import numpy as np
 from lplab.claims.framework.branches import BranchPlan, branch, loss_gaps, loss_gaps_text, paired_result, worse
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.drawing import MEAN
+from lplab.claims.framework.float32_end import Float32End
 from lplab.claims.framework.larger_models import fashion_resnet8, novel_transformer
 from lplab.claims.framework.parity import NOTHING_TRIED, ParityRow
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 DEPTH, WIDTH = 20, 32  # of the bottleneck net: layers; channels of its first third, a quarter of them inside a block
 BLOCKS = 4  # of the Transformer
 PLANS = {TEXT: BranchPlan(before=1000, steps=200), PICTURES: BranchPlan(before=400, steps=200)}
+NAMES = {TEXT: "Transformer", PICTURES: PICTURES}  # in the sentences
 BATCH = 64  # pictures, that of the task
 SMALL_DEPTH, SMALL_BATCH, SMALL_BLOCKS = 11, 50, 2  # of the small experiment's networks
 PARTS = (EIGHT, ALL, SOME)
@@ -53,6 +55,14 @@ claim = ClaimBuilder.larger(
     points=POINTS,
     seeds=(0, 1, 2, 3, 4),
     budget_seconds=1800,
+    float32_ends=(
+        Float32End(
+            "novel_transformer",
+            {"network": TEXT, "recipe": FLOAT},
+            "the same",
+            PLANS[TEXT].before + PLANS[TEXT].steps,
+        ),
+    ),
     limits="Four bits last for a part of a training: whole trainings of the paper lose more. Which 1 × 1 convolutions "
     "the paper calls “bottom” is our reading (sun_2020_hardware has a reason). Sums are float32's; the paper's are "
     "1-6-9.",
@@ -155,7 +165,7 @@ claim.criterion("The bottleneck net is in the paper's order throughout")(small.i
 def four_bits_lose_most(results: Results) -> CheckResult:
     """Whether four-bit gradients cost anything beyond INT4 forward, in either network."""
     gaps = {network: _gaps(results, network, TWO, FORWARD) for network in (TEXT, PICTURES)}
-    text = "; ".join(f"{network} {loss_gaps_text(each)}" for network, each in gaps.items())
+    text = "; ".join(f"{NAMES[network]} {loss_gaps_text(each)}" for network, each in gaps.items())
     return paired_result(
         f"Four bits everywhere above INT4 forward alone: {text}.", *(one for g in gaps.values() for one in worse(*g))
     )
@@ -180,7 +190,7 @@ def measured(results: Results) -> str:
     parts = []
     for network, names in ((TEXT, (*ORDER[TEXT][1:], SINGLE)), (PICTURES, (*ORDER[PICTURES][1:], EIGHT))):
         each = ", ".join(f"{name} {float(_gaps(results, network, name)[0].mean()):+.3f}" for name in names)
-        parts.append(f"{network}: {each}".replace("-", "−"))
+        parts.append(f"{NAMES[network]}: {each}".replace("-", "−"))
     return f"training loss above float32, bits, means: {'; '.join(parts)}"
 
 

@@ -185,7 +185,7 @@ def most_is_recovered(results: Results) -> CheckResult:
     """A scale for each layer takes back more than half of what the best single scale loses, on both networks."""
     values = {network: _recovered(results, network) for network in NETWORKS}
     text = "; ".join(
-        f"{network}: the best single scale loses {lost:+.4f} bits in training against float32, a scale for each layer "
+        f"{network}: the best single scale ends {lost:+.4f} bits above float32 in training, a scale for each layer "
         f"takes back {100 * share:.0f} % of it"
         for network, (lost, share) in values.items()
     )
@@ -254,7 +254,7 @@ def measured(results: Results) -> str:
         own, single = (paired_text(_gaps(results, network, s)[0]) for s in (PER_LAYER, _best(results, network)))
         parts.append(
             f"{network}: scale per layer {own}, best single scale {single} bits above float32 in training, "
-            f"scales span {octaves:.0f} octaves"
+            f"scales of the layers{' and of attention' * (network == TEXT)} span {octaves:.0f} octaves"
         )
     return "; ".join(parts)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from lplab.claims.framework.branches import above, loss_gaps, loss_gaps_text, paired_result
 from lplab.claims.framework.builder import ClaimBuilder
+from lplab.claims.framework.float32_end import Float32End
 from lplab.claims.framework.larger_models import fashion_resnet20
 from lplab.claims.framework.parity import ParityRow
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
@@ -38,6 +39,7 @@ claim = ClaimBuilder.larger(
     points=POINTS,
     seeds=(0, 1, 2, 3, 4),
     budget_seconds=2400,
+    float32_ends=(Float32End("fashion_resnet20", {"recipe": FLOAT}, "half as wide", STEPS, BATCH),),
     limits="Less than two epochs of a net of 8 to 32 channels; the paper's trainings have 100 epochs and up to 512 "
     "channels. How running means come to thousands there is not told in what we could read.",
     parity=(

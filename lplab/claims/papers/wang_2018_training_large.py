@@ -17,6 +17,7 @@ import numpy as np
 from lplab.claims.framework.branches import above, loss_gaps, loss_gaps_text, paired_result, paired_text, within, worse
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.drawing import MEAN
+from lplab.claims.framework.float32_end import Float32End
 from lplab.claims.framework.larger_models import fashion_resnet8
 from lplab.claims.framework.parity import ParityRow
 from lplab.claims.framework.results import CheckResult, Numbers, Point, Results
@@ -58,6 +59,7 @@ claim = ClaimBuilder.larger(
     points=POINTS,
     seeds=(0, 1, 2, 3, 4),
     budget_seconds=1800,
+    float32_ends=(Float32End("fashion_resnet8", {"sums": FLOAT}, "half as wide", STEPS, BATCH),),
     limits="A net of eight layers and width 8 for 300 steps; the paper's largest is ResNet-50 on ImageNet.",
     parity=(
         ParityRow(

@@ -105,7 +105,7 @@ def write_field(path: str | Path | None = None, capstone: Capstone = FEW_BITS) -
     Raises:
         OSError: the file cannot be written.
     """
-    began, cores = time.monotonic(), time.process_time()
+    began, cores = time.monotonic(), time.process_time()  # of all threads: no training runs in another process
     seeds = (*PRACTICE_SEEDS, *HELD_BACK_SEEDS)
     scores = measured_field(seeds, capstone=capstone)
     took, cores = time.monotonic() - began, time.process_time() - cores

@@ -12,10 +12,11 @@ from lplab.hardware.network.all_reduce_algorithms import checked_straggler
 from lplab.hardware.network.fabric import Fabric
 from lplab.hardware.network.links import Link
 from lplab.hardware.network.links import get as link_of
+from lplab.lookup import NamedSettings
 
 
 @dataclass(frozen=True)
-class Cluster:
+class Cluster(NamedSettings):
     """Devices that train one network together, each with its own part of the batch.
 
     Args:
@@ -29,6 +30,7 @@ class Cluster:
 
     Raises:
         ValueError: an unknown name, no devices, devices that do not fill their nodes, a negative straggler.
+        TypeError: an unknown setting.
 
     >>> Cluster("p100", 256, "infiniband_edr", devices_per_node=4, inner_link="nvlink1").nodes
     64

@@ -18,6 +18,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from lplab import formats
 from lplab.lookup import canonical_name
 from lplab.training.recipe.published_4bit import int4_fp4_2020, luq_2022, pact_sawb_2019
 from lplab.training.recipe.published_8bit import bf16, fixed16_2015, fp8_2018, fp16_mixed, fp32, hfp8_2019
@@ -47,7 +48,7 @@ def get(name: str, **switches: Any) -> Recipe:
     """The recipe with this name; its switches are keywords.
 
     Raises:
-        ValueError: no such recipe or switch; the message names the closest, or all.
+        ValueError: no such recipe or switch; the message names the closest, or all; of a format it says how it is used.
 
     >>> get("pact_sawb_2019", bits=4).weight
     QuantSpec(quantizer=SAWB(bits=4, row=None, axis=None, gradient='everywhere'))
@@ -55,8 +56,18 @@ def get(name: str, **switches: Any) -> Recipe:
     Traceback (most recent call last):
     ...
     ValueError: there is no recipe 'hfp8'; did you mean hfp8_2019 or fp8_2018 or fp32?
+    >>> get("nvfp4")
+    Traceback (most recent call last):
+    ...
+    ValueError: there is no recipe 'nvfp4'; did you mean nvfp4_2025 ...? (nvfp4 is a format: Recipe(weight='nvfp4', ...)
     """
-    name = canonical_name(RECIPES, name, "recipe")
+    try:
+        name = canonical_name(RECIPES, name, "recipe")
+    except ValueError as error:
+        if name not in formats.names():
+            raise
+        how = f"Recipe(weight={name!r}, activation={name!r}), or quantize_for_inference(model, {name!r})"
+        raise ValueError(f"{error} ({name} is a format: {how})") from None
     allowed = switches_of(name)
     for switch in switches:
         if switch not in allowed:

@@ -138,6 +138,14 @@ def test_the_verdict_follows_the_numbers():
     assert claims.judge(TOY, numbers_of({2: 9, 4: 5})).missing == 2
 
 
+def test_a_claim_is_judged_by_its_id_and_its_stored_numbers():
+    for name in ("gupta_2015", "scalecom_2020_large"):
+        claim = claims.get(name)
+        assert claims.judge(name) == claims.judge(claim) == claims.judge(claim, claims.stored(claim))
+    with pytest.raises(ValueError, match="unknown claim 'gupta_2051'; did you mean gupta_2015"):
+        claims.judge("gupta_2051")
+
+
 def test_an_explanation_does_not_decide():
     claim = dataclasses.replace(TOY, explanations=(Check("no", lambda results: CheckResult(False, "It is not why.")),))
     verdict = claims.judge(claim, numbers_of({2: 9, 4: 5, 8: 4}))

@@ -305,7 +305,7 @@ def test_before_it_is_measured_only_the_table_says_so(planned):
     made = figures.verdict_card("toy", folder=planned)
     for text in (made._repr_html_(), repr(made)):
         assert "not measured yet" not in text and "arger" not in text.replace(STYLE, "") and "mall:" not in text
-    assert made.larger == {} and repr(made).endswith("Verdict: holds here")
+    assert made.larger == {} and repr(made).endswith("Verdict: shown")
 
 
 def test_a_card_says_both_verdicts_and_folds_the_larger_experiment(shown):
@@ -329,14 +329,14 @@ def test_a_card_says_both_verdicts_and_folds_the_larger_experiment(shown):
         assert words in inside, words
     assert repr(figures.verdict_card("toy_large", folder=shown)) == text, "the card of its claim"
     other = figures.verdict_card("other", folder=shown)._repr_html_()
-    assert "</span> holds here</b>" in other and 'class="lplab-larger"' not in other
+    assert "</span> shown</b>" in other and 'class="lplab-larger"' not in other
 
 
 def test_the_web_page_of_cards_says_both(shown):
     html = figures.verdict_page(folder=shown)
     assert html.count("<section") == 2 and 'class="lplab-larger"' in html
-    assert "2 ✓ holds here. 1 of these claims has a larger run, too: 1 not shown.</p>" in html
-    assert "✓ small: shown; ✗ larger: not shown</li>" in html and ": ✓ holds here</li>" in html
+    assert "2 ✓ shown. 1 of these claims has a larger run, too: 1 not shown.</p>" in html
+    assert "✓ small: shown; ✗ larger: not shown</li>" in html and ": ✓ shown</li>" in html
 
 
 def test_the_terminal_and_json_say_both(shown, capsys):

@@ -10,9 +10,11 @@ import pytest
 from lplab import claims, datasets
 from lplab.claims.framework import larger_models
 from lplab.claims.framework.branches import BranchPlan
+from lplab.claims.framework.seed_comparisons import power_of_two
 from lplab.claims.papers import (
     sun_2020_ablation,
     sun_2020_ablation_large,
+    sun_2020_gradscale,
     sun_2020_gradscale_large,
     sun_2020_two_phase_large,
     wang_2018_training_large,
@@ -266,3 +268,11 @@ def test_lab_05_says_how_long_the_sums_are_for_their_registers_and_what_that_cos
     results = claims.stored(CHUNKS).results(CHUNKS)
     lost = results.values("error", sums=SHORT_NONE) - results.values("error", sums=SHORT_CHUNKED)
     assert f"loses {lost.mean():.1f} points without chunks" in text
+
+
+@pytest.mark.parametrize("module", [sun_2020_gradscale, sun_2020_gradscale_large])
+def test_the_single_scale_in_front_of_a_card_of_gradscale_is_the_best(module):
+    claim = claims.get(module.__name__.rpartition(".")[2])
+    results = claims.stored(claim).results(claim)
+    for network, drawing in zip(module.NETWORKS, claim.drawings, strict=False):
+        assert f"one scale, {power_of_two(module._best(results, network))}" in drawing.front

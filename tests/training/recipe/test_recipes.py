@@ -6,7 +6,7 @@ import pytest
 from lplab import formats as F
 from lplab.arithmetic import Accumulator
 from lplab.quantizers import LUQ, NVFP4_SIGNS, SAWB, Amax, Hadamard, Radix4
-from lplab.training import PerLayerGradScale, QuantSpec, recipes
+from lplab.training import PerLayerGradScale, QuantSpec, Recipe, inference_recipe, recipes
 from lplab.training.recipe.published_8bit import DLFLOAT, STOCHASTIC_14
 from lplab.training.recipe.recipe import CHUNKED, PROMOTED
 from tests.kinds import one_in_three
@@ -189,3 +189,12 @@ def test_errors_say_what_is_allowed(name, switches, message):
 
 def test_weight_gradients_of_fp8_2018_are_rounded_to_1_6_9():
     assert recipes.get("fp8_2018").weight_gradient == QuantSpec("dlfloat16", "nearest_away")
+
+
+@pytest.mark.parametrize("name", ["e4m3fn", "nvfp4"])
+def test_the_name_of_a_format_is_answered_with_its_use(name):
+    how = f"Recipe(weight='{name}', activation='{name}'), or quantize_for_inference(model, '{name}')"
+    with pytest.raises(ValueError, match=f"^there is no recipe '{name}'; ") as error:
+        recipes.get(name)
+    assert str(error.value).endswith(f" ({name} is a format: {how})")
+    assert Recipe(weight=name, activation=name).weight == QuantSpec(name) == inference_recipe(name).weight
