@@ -8,12 +8,13 @@ import pytest
 
 from lplab import claims
 from lplab.claims import Results
-from lplab.claims.papers import adacomp_2018, scalecom_2020_rates, scalecom_2020_speedup, sparseloco_2025
+from lplab.claims.papers import adacomp_2018, domains_large, scalecom_2020_rates, scalecom_2020_speedup, sparseloco_2025
 from lplab.compression import SparseLoCo
 
 TRIES = 60
 OF_THEIR_OWN = {  # checks that other numbers than these random ones make fail, further down
     adacomp_2018._some_bins_are_empty,
+    domains_large.messages_are_smaller,
     scalecom_2020_rates.other_readings_fail,
     scalecom_2020_speedup.limits_of_the_shares,
     sparseloco_2025.messages_are_short,
@@ -72,6 +73,15 @@ def test_a_bin_that_always_sends_is_told():
     rows = claims.stored(claim).results(claim).rows
     full = Results((p, s, {**numbers, "empty": 0.0}) for p, s, numbers in rows)
     assert not adacomp_2018._some_bins_are_empty(full).holds
+
+
+def test_messages_that_are_hardly_smaller_are_told():
+    claim = claims.get("domains_large")
+    rows = claims.stored(claim).results(claim).rows
+    hardly = Results(
+        (p, s, {**numbers, **({"smaller": 2.0} if "smaller" in numbers else {})}) for p, s, numbers in rows
+    )
+    assert not domains_large.messages_are_smaller(hardly).holds
 
 
 def test_another_reading_that_fits_is_told():

@@ -27,8 +27,10 @@ from lplab.claims.papers.domains import (
     SPEECH,
     gaps_to_float,
 )
-from lplab.claims.papers.domains_large import DOMAINS_LARGE
+from lplab.claims.papers.domains_large import DOMAINS_LARGE, LARGER_DOMAINS
 from lplab.labs.four_domains import four_domains
+
+RAN = domains.methods_by_domain(DOMAINS_LARGE.points)
 
 
 def results(**changes):
@@ -107,17 +109,24 @@ def test_stored_numbers_of_speech_can_be_measured_again_to_the_last_bit(measured
     assert now == kept
 
 
-def test_labs_06_to_09_tell_what_was_measured():
-    """Which cells are within their limit, beyond it, or undecided, in the words of the labs."""
-    found = claims.stored(DOMAINS_CLAIM).results(DOMAINS_CLAIM)
-    gaps = {(m, d): gaps_to_float(found, d, m) for m in METHODS if m not in (FLOAT, DENSE) for d in DOMAINS}
+def test_labs_06_to_10_tell_what_was_measured():
+    """Which cells are within their limit, beyond it, or undecided, and numbers, in the words of the labs."""
+    found = claims.stored(DOMAINS_LARGE).results(DOMAINS_LARGE)
+    gaps = {(m, d): gaps_to_float(found, d, m) for d, methods in RAN.items() for m in methods}
     within = {cell for cell, gap in gaps.items() if surely_within(gap, BOUNDS[cell[0]][1])}
     beyond = {cell for cell, gap in gaps.items() if surely_above(gap, BOUNDS[cell[0]][1])}
-    assert len(DOMAINS_CLAIM.seeds) == 5
-    assert not {(FP8, PICTURES), (HYBRID, PICTURES)} & (within | beyond)  # lab 06
-    assert {(FP8, SPEECH), *((HYBRID, domain) for domain in DOMAINS if domain != PICTURES)} <= within
-    assert (NVFP4, CHARACTERS) in within and (FOUR, SPEECH) in within  # lab 07
-    assert not {(FOUR, PICTURES), (FOUR, CHARACTERS)} & (within | beyond)
-    assert (ADACOMP, CHARACTERS) in beyond and (ADACOMP, SPEECH) not in within | beyond  # lab 09
-    assert {(SCALECOM, CHARACTERS), (SCALECOM, SPEECH)} <= beyond  # lab 10
-    assert gaps[SCALECOM, CHARACTERS].mean() > gaps[ADACOMP, CHARACTERS].mean()
+    assert len(DOMAINS_LARGE.seeds) == 5
+    assert {(HYBRID, domain) for domain in LARGER_DOMAINS if domain != SPEECH} <= within  # lab 06
+    assert not {(FP8, SPEECH), (HYBRID, SPEECH)} & (within | beyond)
+    assert gaps[FP8, CHARACTERS].mean() / gaps[HYBRID, CHARACTERS].mean() == pytest.approx(3, abs=0.1)
+    assert {(FOUR, PICTURES), (FOUR, SPEECH)} <= within and {
+        (FOUR, CHARACTERS),
+        (NVFP4, CHARACTERS),
+    } <= beyond  # lab 07
+    assert {(ADACOMP, PICTURES), (ADACOMP, SPEECH), (SCALECOM, PICTURES)} <= within  # labs 09 and 10
+    assert {(ADACOMP, CHARACTERS), (SCALECOM, CHARACTERS)} <= beyond and (SCALECOM, SPEECH) not in within | beyond
+    told = {FOUR: 10.6, NVFP4: 3.6, ADACOMP: 4.0, SCALECOM: 9.3}
+    assert {method: round(gaps[method, CHARACTERS].mean(), 1) for method in told} == told
+    fewer = {d: gaps_to_float(found, d, domains_large.FEWER_STEPS, FLOAT).mean() for d in (CHARACTERS, PICTURES)}
+    rates = [gaps_to_float(found, CHARACTERS, f"{SCALECOM}, {rate}").mean() for rate in domains_large.RATES]
+    assert [round(float(gap), 1) for gap in (*fewer.values(), *rates)] == [2.2, 0.3, 6.8, 21.8]

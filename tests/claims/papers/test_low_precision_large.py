@@ -257,9 +257,9 @@ def test_lab_05_says_how_long_the_sums_are_for_their_registers_and_what_that_cos
     ours, theirs = wang_2018_training_large.LONGEST, 256 * 56 * 56
     counts = wang_2018_training_large.REGISTER, wang_2018_training_large.SHORT_REGISTER
     for words in (
-        f"{ours:,} terms, in a register that counts to {counts[0]:,}",
-        f"{theirs:,} terms",
-        f"to {counts[1]}.",
+        f"It counts to {counts[0]:,}, and the longest sum of this net has {ours:,} terms, {ours // counts[0]} times",
+        f"{theirs:,} terms, {theirs / counts[0]:.0f} times as many",
+        f"counts to {counts[1]}, and our {ours:,} terms are {ours / counts[1]:.0f} times as many",
     ):
         assert words in text
     assert ours / counts[1] == theirs / counts[0]
@@ -267,7 +267,7 @@ def test_lab_05_says_how_long_the_sums_are_for_their_registers_and_what_that_cos
     assert row.large[1] == row.paper[1] == ours / counts[1]
     results = claims.stored(CHUNKS).results(CHUNKS)
     lost = results.values("error", sums=SHORT_NONE) - results.values("error", sums=SHORT_CHUNKED)
-    assert f"loses {lost.mean():.1f} points without chunks" in text
+    assert f"the net without chunks ends {lost.mean():.1f} points worse than with chunks" in text
 
 
 @pytest.mark.parametrize("module", [sun_2020_gradscale, sun_2020_gradscale_large])
