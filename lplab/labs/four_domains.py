@@ -20,11 +20,13 @@ def four_domains(*methods: str) -> widgets.LiveFigure:
     'Furthest from no compression'
     """
     from lplab.claims.papers.domains import METHODS, drawn_gaps
-    from lplab.claims.papers.domains_large import DOMAINS_LARGE, TESTED
+    from lplab.claims.papers.domains_large import DEPTHWISE, DOMAINS_LARGE, TESTED
 
     unknown = [method for method in methods if method not in METHODS]
     if unknown:
         raise ValueError(f"there is no method {', '.join(unknown)}; there are {', '.join(METHODS)}")
     made = drawn_gaps(DOMAINS_LARGE, TESTED, methods or METHODS)
+    for name in ("gaps", "bounds"):  # the full name of a panel would run into its neighbour's on a phone
+        made[name] = {"depthwise net" if domain == DEPTHWISE else domain: rows for domain, rows in made[name].items()}
     height = 110 + 34 * len(methods or METHODS)
     return widgets.LiveFigure(figures.domain_gaps(**made, height=height))
