@@ -231,7 +231,7 @@ class NamedSettings:
 
 
 def named_settings(*more: Callable[..., Any]) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """The same for a function that hands its ``**settings`` on: it has its own names, and those of the others.
+    """Let a function that hands ``**settings`` on answer a wrong keyword with its own names and those of the others.
 
     Args:
         *more: where the function hands them on; names without a default are not among them, as it fills them itself.

@@ -30,7 +30,7 @@ class Text:
         return self.text
 
     def _repr_html_(self) -> str:
-        """The same; a notebook breaks the lines of plain text inside of words, and these between them."""
+        """The text as HTML, whose lines break between words; a notebook breaks those of plain text inside of words."""
         return f'<pre style="white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere">{escape(self.text)}</pre>'
 
 

@@ -136,7 +136,7 @@ def strip(row: DrawnRow, axis: Axis, ours: str) -> str:
         ours: "measured" or "modelled", which decides shape and colour.
     """
     colour, their_colour = PROVENANCE[ours][1], PROVENANCE["published"][1]
-    parts = [f'<line x1="0" x2="100%" y1="{STRIP - 1}" y2="{STRIP - 1}" stroke="currentColor" stroke-opacity="0.2"/>']
+    parts = [f'<line x2="100%" y1="{STRIP - 1}" y2="{STRIP - 1}" stroke="currentColor" stroke-opacity="0.2"/>']
     if axis.zero is not None:
         zero = f"{axis.zero:.2f}%"
         parts.append(f'<line x1="{zero}" x2="{zero}" y1="2" y2="{STRIP}" stroke="currentColor" stroke-opacity="0.5"/>')

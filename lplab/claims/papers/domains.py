@@ -173,7 +173,7 @@ def within_bound(method: str, domains: tuple[str, ...], bound: float) -> Callabl
         beyond = [domain for domain, condition in conditions.items() if not condition.holds]
         each = join_words([f"{paired_text(gap, 2)} ({domain})" for domain, gap in gaps.items()])
         verdict = f"not surely within {bound:g}: {join_words(beyond)}" if beyond else f"surely within {bound:g}"
-        text = f"{method} against float32: {each}, points or percent of the loss; {verdict}."
+        text = f"{method} against float32: {each}; {verdict}."
         return paired_result(text, *conditions.values())
 
     return check
