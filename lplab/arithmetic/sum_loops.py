@@ -24,7 +24,7 @@ from lplab.formats.paths.numba_compile import (
     compile_loop,
     narrowed_words,
     use_wide_vectors,
-    use_wide_vectors_on_integers,
+    use_wide_vectors_only,
     words_for,
     words_stamp,
 )
@@ -211,7 +211,7 @@ def bit_range_loop() -> Callable:
     names = {"last_bit": accumulation_for("float32", ("nearest_sum", ()))["last_bit"]}
 
     def loop(x):
-        use_wide_vectors_on_integers()
+        use_wide_vectors_only()
         fewest, least, most, largest = I(24), I(1000), I(-1000), I(0)
         for i in range(x.size):
             magnitude = I(x[i] & MAGNITUDE)

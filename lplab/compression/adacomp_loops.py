@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from lplab.compression.arrays import MAGNITUDE
-from lplab.formats.paths.numba_compile import compile_loop, use_wide_vectors_on_integers
+from lplab.formats.paths.numba_compile import compile_loop, use_wide_vectors_only
 
 
 @compile_loop
@@ -16,7 +16,7 @@ def select(residual, gradient, extra, bin, sign_of_g, always_one, zeros, new, ma
     """Select in one pass over memory: write r + g to ``new``, max |r + g| of each bin to ``maxima``, and indices and
     signs as far as their arrays reach. Return how many elements are sent.
     """  # noqa: D205
-    use_wide_vectors_on_integers()
+    use_wide_vectors_only()
     count, capacity = 0, indices.size
     # Of one bin, in the cache like the bin itself.
     hits = np.zeros(-(-bin // 8) * 8, np.uint8)

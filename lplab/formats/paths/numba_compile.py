@@ -145,7 +145,7 @@ def use_wide_vectors(context):
 
 
 @intrinsic
-def use_wide_vectors_on_integers(context):
+def use_wide_vectors_only(context):
     """Let the function use wide vector registers, as :func:`use_wide_vectors` does, where no pattern meets zero.
 
     That is so in loops over integers, and in those over numbers that compare no pattern with zero. What LLVM learns of
