@@ -117,9 +117,9 @@ def test_what_the_lab_says_of_the_head():
 
 
 def test_what_the_lab_says_of_the_ablation_and_of_octaves():
-    found = claims.row(claims.get("sun_2020_ablation"))["ours"]
-    assert "41 % (all 1 × 1 FP8), 50 % (reducing 1 × 1 FP8) and 57 % (two phases)" in found
-    assert "scales of the layers and of attention span 6 octaves; eleven linear layers: " in claims.row(claims.get("sun_2020_gradscale"))["ours"]
+    steps, scales = (claims.row(claims.get(name))["ours"] for name in ("sun_2020_ablation", "sun_2020_gradscale"))
+    assert "41 % (all 1 × 1 FP8), 50 % (reducing 1 × 1 FP8) and 57 % (two phases)" in steps
+    assert "scales of the layers and of attention span 6 octaves; eleven linear layers: " in scales
     recorded = gradient_maxima()
     last = [np.log2(scales_of(recorded.of(layer)))[-1] for layer in recorded.layers]
     assert len(last) == 21 and max(last) - min(last) == 9
