@@ -27,7 +27,7 @@ from numba.np.unsafe.ndarray import to_fixed_tuple
 from lplab.formats.paths import block_rounding
 from lplab.formats.paths.array_kernels import MIN_ELEMENTS_TO_SHARE
 from lplab.formats.paths.grid_rules import FLOAT_LAYOUTS, BlockRule, Rule, scale_constants
-from lplab.formats.paths.numba_compile import compile_loop, pointer, use_wide_vectors, words_for
+from lplab.formats.paths.numba_compile import compile_loop, pointer, use_wide_vectors, use_wide_vectors_only, words_for
 from lplab.formats.rounding import MIN_FRACTION
 from lplab.formats.rounding_spec import BlockSpec
 
@@ -274,7 +274,7 @@ def two_powers_loop() -> Callable:
     """
 
     def loop(x_address, a_address, b_address, count, a, b):
-        use_wide_vectors()
+        use_wide_vectors_only()
         x, for_a = carray(pointer(x_address), count, int32), carray(pointer(a_address), count, int32)
         for_b = carray(pointer(b_address), count, int32)
         a_least, a_top, a_lead, a_mask = int32(a[0]), int32(a[1]), int32(a[2]), int32(a[3])
