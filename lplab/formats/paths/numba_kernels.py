@@ -270,7 +270,7 @@ def two_powers_loop() -> Callable:
     """The loop that rounds the same numbers to powers twice, and finds their largest magnitude on the way.
 
     It takes the addresses of float32 patterns and of both results, how many there are, and for each result the
-    constants of :func:`lplab.formats.words.power`. It returns the largest magnitude; NaN exceeds infinity.
+    constants of :func:`lplab.formats.words.power`. It returns the largest magnitude, NaN where a number is NaN.
     """
 
     def loop(x_address, a_address, b_address, count, a, b):
@@ -285,9 +285,21 @@ def two_powers_loop() -> Callable:
             largest = int32(max(largest, int32(x[i] & MAGNITUDE)))
             for_a[i] = power(x[i], a_least, a_top, a_lead, a_mask, a_zero)
             for_b[i] = power(x[i], b_least, b_top, b_lead, b_mask, b_zero)
-        return np.float64(int32(largest).view(float32))
+        return largest
 
-    return compile_loop(loop, {"power": words_for("float32")["power"]})
+    compiled = compile_loop(loop, {"power": words_for("float32")["power"]})
+
+    def call(x: int, for_a: int, for_b: int, count: int, a: tuple[int, ...], b: tuple[int, ...]) -> float:
+        largest: list[int] = []  # of each piece, as patterns: that of NaN exceeds that of infinity
+
+        def piece(start: int, stop: int) -> None:
+            at = 4 * start
+            largest.append(compiled(x + at, for_a + at, for_b + at, stop - start, a, b))
+
+        share(piece, count)
+        return float(int32(max(largest)).view(float32))
+
+    return call
 
 
 def table_loop(low_bits: np.uint32, cuts: np.ndarray, results: np.ndarray) -> Callable[..., None]:

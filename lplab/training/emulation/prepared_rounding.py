@@ -16,7 +16,6 @@ from torch import Tensor
 
 from lplab.formats import Format, Rounding, apply, counter_rng, gpu
 from lplab.formats.paths import kernel_selection, table_rules
-from lplab.formats.paths.array_kernels import MIN_ELEMENTS_TO_SHARE
 
 
 class Prepared:
@@ -102,15 +101,14 @@ class DualRounding:
 
         ``into``: two contiguous tensors of the shape of x, which receive the results; None to make new ones.
 
-        None where that is no faster than one after the other: no loop is loaded, or several threads share the work.
+        None where that is no faster than one after the other: no loop is loaded.
         """
         count = x.numel()
         if gpu.serves(x.device) and x.dtype == torch.float32 and not x.is_neg() and len(self._powers) == 2:
             return self._on_gpu(x, into)
         if not self._is_loaded:  # both are asked: each counts the numbers that it could have rounded
             self._is_loaded = len(self._powers) == 2 and _fits(x) and all(r.is_ready(count) for r in self._ready)
-        is_ready = self._is_loaded and kernel_selection.available() and _fits(x)
-        if not is_ready or (count >= MIN_ELEMENTS_TO_SHARE and torch.get_num_threads() > 1):
+        if not (self._is_loaded and kernel_selection.available() and _fits(x)):
             return None
         first, second = into or (torch.empty_like(x), torch.empty_like(x))
         x = _in_order(x, first)

@@ -137,6 +137,24 @@ def test_both_phases_in_one_pass(scale, layout):
         np.testing.assert_equal(largest, float(each.abs().max()))
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("odd_one", [None, float("nan"), float("inf"), -3e38])
+def test_both_phases_in_one_pass_are_the_same_at_every_thread_count(odd_one, threads):
+    x = torch.randn(MIN_ELEMENTS_TO_SHARE + PIECE + 5, generator=torch.Generator().manual_seed(1))
+    if odd_one is not None:
+        x[PIECE + 3] = odd_one
+    rules = [QuantSpec(f"radix4_fp4_{phase}", "nearest_away", PerLayerGradScale()) for phase in ("even", "odd")]
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        *both, largest = dual_rounding(*rules, 2.0)(x)
+    finally:
+        torch.set_num_threads(before)
+    for rounded, rule in zip(both, rules, strict=True):
+        assert same_bits(rounded, rule.format.quantize(x * 2.0, rule.rounding).div_(2.0))
+    np.testing.assert_equal(largest, float(x.abs().max()))
+
+
 def test_one_pass_serves_two_formats_of_powers():
     even, odd = (QuantSpec(f"radix4_fp4_{phase}", "nearest_away", PerLayerGradScale()) for phase in ("even", "odd"))
     assert dual_rounding(even, even, 1.0) is None  # one rounding is enough

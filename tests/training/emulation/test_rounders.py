@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
+from lplab.formats.paths.array_kernels import MIN_ELEMENTS_TO_SHARE
 from lplab.quantizers import LUQ, SAWB
 from lplab.training.emulation import rounders
-from lplab.training.emulation.prepared_rounding import MIN_ELEMENTS_TO_SHARE
 from lplab.training.emulation.quantized_op import QuantizedOp
 from lplab.training.emulation.rounders import QuantizerRounder, rounder_of
 from lplab.training.recipe.quant_spec import QuantSpec
