@@ -32,10 +32,19 @@ _SCROLLS = "overflow-x:auto;background:" + ",".join(
 )
 
 
-_WIDE = 6  # columns: more than a phone shows
+_PHONE = 230  # pixels: a table that may be wider can be wider than the page of a phone
+_LETTER, _GAP = 7, 10  # pixels: about the width of a letter in a cell, and the space beside it
+
+_STYLE = (
+    "<style>.lplab-scroll{display:none}@container lplab-wider (min-width:1px){.lplab-scroll{display:block}}</style>"
+)
+# The block is as wide as the page where the table is wider than the page, and has no width where the table fits.
+# The line has the focus, not what scrolls: a click on a number then leaves Jupyter its shortcuts.
 _SCROLL = (
-    "<style>@media (min-width:600px){.lplab-scroll{display:none}}</style>"
-    '<span class="lplab-scroll"> Scroll the table sideways to see all columns.</span>'
+    '<caption style="padding:0;text-align:left;color:inherit"><div style="container:lplab-wider/inline-size;'
+    'position:sticky;left:0;width:calc((100% - 100cqw)*999);max-width:100cqw"><span class="lplab-scroll" role="note"'
+    ' tabindex="0" data-lm-suppress-shortcuts="true">Scroll sideways to see all columns.</span></div>'
+    "</caption>"
 )
 
 
@@ -102,8 +111,9 @@ class DataTable:
         """The table for a notebook; it follows the theme, and scrolls sideways alone where the page is narrow.
 
         The caption stands outside of what scrolls, so that it wraps where the page ends. A shadow marks the side on
-        which the table goes on: many browsers show no scroll bar. On a narrow page the caption of a table of six
-        columns or more says so, too.
+        which the table goes on: many browsers show no scroll bar. A table that may be wider than the page of a phone
+        has a line that says so, too; the line is shown only where the table is wider than its place. Once Tab
+        has reached that line, the arrow keys scroll the table.
         """
         sides = self._sides()
         head = "".join(
@@ -117,15 +127,30 @@ class DataTable:
                 cells.append(f'<td style="{_CELL}{side};white-space:nowrap">{html.escape(text)}</td>')
             body += f"<tr>{''.join(cells)}</tr>"
         caption = html.escape(self.caption)
-        said = f"{caption}{_SCROLL * (len(self.columns) >= _WIDE)}"
-        top = f'<figcaption style="margin-bottom:4px;font-size:13px;line-height:1.5">{said}</figcaption>'
+        top = f'<figcaption style="margin-bottom:4px;font-size:13px;line-height:1.5">{caption}</figcaption>'
         label = f' aria-label="{caption}"' if caption else ""
+        style, frame, said = "", f'<div style="{_SCROLLS}">', ""
+        if (width := self._least_width()) > _PHONE:
+            style, said = _STYLE, _SCROLL
+            frame = (
+                f'<div role="group" aria-label="{caption or "Table"}" style="{_SCROLLS};container-type:inline-size;'
+                f'contain-intrinsic-width:{width}px">'  # its width in a row of widgets
+            )
         return (
-            f'<figure style="margin:4px 0 8px;color:var(--jp-content-font-color1, inherit)">{top if said else ""}'
-            f'<div style="{_SCROLLS}">'
-            f'<table{label} style="border-collapse:collapse;margin:0;font-size:13px;line-height:1.5">'
+            f'<figure style="margin:4px 0 8px;color:var(--jp-content-font-color1, inherit)">'
+            f"{style}{top if caption else ''}{frame}"
+            f'<table{label} style="border-collapse:collapse;margin:0;font-size:13px;line-height:1.5">{said}'
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></figure>"
         )
+
+    def _least_width(self) -> int:
+        """About how many pixels the table needs: headings and the first column break between words, numbers do not."""
+        rows, letters = self.rows(), 0
+        for place, name in enumerate(self.columns):
+            cells = [row[place] for row in rows]
+            parts = [*name.split(), *(cells if place else " ".join(cells).split())]
+            letters += max(map(len, parts), default=0)
+        return _LETTER * letters + _GAP * len(self.columns)
 
     def _sides(self) -> list[str]:
         """Where the text of each column stands: "right" for numbers, "left" for words."""

@@ -243,3 +243,30 @@ def test_a_wide_table_scrolls_below_its_caption_and_a_shadow_marks_where_it_goes
     notebook.page.locator("figure table").wait_for()
     notebook.sees(FRAME, [True, True, True, 4, [False, False, True, True]])
     notebook.python("setattr(later, 'children', [])")
+
+
+PAIR = """'<div>' + ''.join(f'<div style="width:{width}px">' + figures.DataTable(
+    {'how': ['in pairs'], 'what it needs': ['a second register, four operations instead of one']}, 'Two columns'
+)._repr_html_() + '</div>' for width in (260, 700)) + '</div>'"""
+LINES = """() => [...document.querySelectorAll('figure > div')].map(frame => {
+  const line = frame.querySelector('.lplab-scroll'), box = line.getBoundingClientRect();
+  return [frame.scrollWidth > frame.clientWidth, line.checkVisibility(), box.width > 0 && box.width <= 260];
+})"""
+
+
+def test_a_table_says_to_scroll_only_where_it_is_wider_than_its_place_and_keys_scroll_it(notebook):
+    page = notebook.page
+    notebook.python("exec('from lplab import figures', globals())")
+    notebook.python(f"setattr(later, 'children', [ipywidgets.HTML({PAIR})])")
+    page.locator("figure table").first.wait_for()
+    notebook.sees(LINES, [[True, True, True], [False, False, False]])
+    page.locator("figure td").first.click()
+    assert not page.evaluate("() => !!document.activeElement.closest('figure')"), "Jupyter keeps its shortcuts"
+    page.evaluate("() => { const one = document.querySelector('figure'); one.tabIndex = -1; one.focus(); }")
+    page.keyboard.press("Tab")
+    assert page.evaluate("() => document.activeElement.className") == "lplab-scroll"
+    page.keyboard.press("ArrowRight")
+    notebook.sees("() => document.querySelector('figure > div').scrollLeft > 0", True, seconds=10)
+    left = "() => document.activeElement.getBoundingClientRect().left >= document.activeElement.closest('figure')"
+    assert page.evaluate(left + ".getBoundingClientRect().left"), "the line stays where the table scrolls"
+    notebook.python("setattr(later, 'children', [])")

@@ -65,9 +65,20 @@ def test_bad_tables_are_refused(columns, formats, message):
         DataTable(columns, formats=formats)
 
 
-def test_a_table_that_is_wider_than_a_phone_says_to_scroll():
-    for count, caption in ((6, "Six"), (7, "")):
-        html = DataTable({f"column {k}": [k] for k in range(count)}, caption)._repr_html_()
-        said = "".join(ElementTree.fromstring(html).find("figcaption").itertext())
-        assert said.startswith(caption + "@media (min-width:600px)") and said.endswith("to see all columns.")
-    assert "Scroll" not in DataTable({f"column {k}": [k] for k in range(5)}, "Five")._repr_html_()
+@pytest.mark.parametrize(
+    ("columns", "wide"),
+    [
+        ({f"column {k}": [k] for k in range(6)}, True),
+        ({"how": ["in pairs"], "what it needs": ["a second register, four operations instead of one"]}, True),
+        ({"a first column breaks between words " * 3: ["as all headings do " * 9], "n": [2]}, False),
+        ({f"c{k}": [k] for k in range(9)}, False),
+        ({"c": []}, False),
+    ],
+)
+def test_a_table_that_may_be_wider_than_a_phone_can_say_to_scroll(columns, wide):
+    for caption in ('A "caption"', ""):
+        figure = ElementTree.fromstring(DataTable(columns, caption)._repr_html_())
+        frame, line = figure.find("div"), figure.find("div/table/caption/div/span")
+        assert (frame.get("role"), frame.get("aria-label")) == (("group", caption or "Table") if wide else (None, None))
+        assert (line is not None) == wide == (figure.find("style") is not None)
+        assert not wide or (line.text, line.get("tabindex")) == ("Scroll sideways to see all columns.", "0")
