@@ -1,17 +1,33 @@
 """Compiled loops of AdaComp's selection: few passes over memory, the bits of array operations."""
 
 # mypy: ignore-errors
-# (numba gives the types in these loops a stricter meaning than Python's)
+# ruff: noqa: F821
+# (numba gives the types in these loops a stricter meaning than Python's; ``boosted`` is given to ``compile_loop``)
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
+from numba import njit
 
+from lplab.compression import adacomp_words
 from lplab.compression.arrays import MAGNITUDE
-from lplab.formats.paths.numba_compile import compile_loop, use_wide_vectors_only
+from lplab.formats.paths.numba_compile import (
+    compile_loop,
+    narrowed_words,
+    use_wide_vectors_only,
+    words_for,
+    words_stamp,
+)
+from lplab.formats.words import bound
+
+_inlined = njit(forceinline=True, nogil=True)
+_boosted = {"boosted": narrowed_words(adacomp_words)["boosted"]}
+_names = {"boosted": bound({**words_for("float32")}, _inlined, _boosted)["boosted"]}
 
 
-@compile_loop
+@partial(compile_loop, names=_names, label=words_stamp(adacomp_words))
 def select(residual, gradient, extra, bin, sign_of_g, always_one, zeros, new, maxima, indices, negative):
     """Select in one pass over memory: write r + g to ``new``, max |r + g| of each bin to ``maxima``, and indices and
     signs as far as their arrays reach. Return how many elements are sent.
@@ -35,13 +51,13 @@ def select(residual, gradient, extra, bin, sign_of_g, always_one, zeros, new, ma
         if limit == np.float32(0):
             # Every element of the bin is sent.
             for j in range(g.size if zeros else 0):
-                sign = total[j] if sign_of_g else np.float32(np.float32(extra * g[j]) + total[j])
+                sign = total[j] if sign_of_g else boosted(total[j], g[j], extra)
                 if count < capacity:
                     indices[count], negative[count] = first + j, sign < np.float32(0)
                 count += 1
             continue
         for j in range(g.size):
-            hits[j] = abs(np.float32(total[j] + np.float32(extra * g[j]))) >= limit
+            hits[j] = abs(boosted(total[j], g[j], extra)) >= limit
         hits[g.size :] = 0
         before = count
         for w in range(words.size):
@@ -50,7 +66,7 @@ def select(residual, gradient, extra, bin, sign_of_g, always_one, zeros, new, ma
                 continue
             for j in range(8 * w, 8 * w + 8):
                 if hits[j]:
-                    sign = total[j] if sign_of_g else np.float32(total[j] + np.float32(extra * g[j]))
+                    sign = total[j] if sign_of_g else boosted(total[j], g[j], extra)
                     if sign != np.float32(0):
                         if count < capacity:
                             indices[count], negative[count] = first + j, sign < np.float32(0)
@@ -59,7 +75,7 @@ def select(residual, gradient, extra, bin, sign_of_g, always_one, zeros, new, ma
             j = 0
             while abs(total[j]) != limit:
                 j += 1
-            sign = total[j] if sign_of_g else np.float32(total[j] + np.float32(extra * g[j]))
+            sign = total[j] if sign_of_g else boosted(total[j], g[j], extra)
             if count < capacity:
                 indices[count], negative[count] = first + j, sign < np.float32(0)
             count += 1

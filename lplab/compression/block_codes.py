@@ -22,7 +22,7 @@ import numpy as np
 from lplab import formats
 from lplab.checks import check_int
 from lplab.compression import sharded_weights
-from lplab.compression.low_bit import FORMATS
+from lplab.compression.low_bit import FORMATS, in_units
 from lplab.compression.wire.bits import pack_fields, unpack_fields
 
 
@@ -84,9 +84,8 @@ class BlockCode:
         rows = padded.reshape(blocks, self.block)
         scales = np.abs(rows).max(axis=1) / np.float32(fmt.max)
         scales[~np.isfinite(scales)] = np.nan
-        ratio = rows / np.where(scales > 0, scales, np.float32(1))[:, None]
-        # The quotient by a scale that is rounded, or subnormal, can be a little larger than the largest number.
-        ratio = np.clip(np.where(np.isnan(ratio), np.float32(0), ratio), -np.float32(fmt.max), np.float32(fmt.max))
+        ratio = in_units(rows, scales[:, None], fmt)
+        ratio = np.where(np.isnan(ratio), np.float32(0), ratio)
         codes = pack_fields(fmt.encode(ratio.reshape(-1)[: len(x)]), fmt.bits)
         return scales.astype("<f4").tobytes() + codes.tobytes()
 

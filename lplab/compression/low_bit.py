@@ -60,9 +60,8 @@ class LowBit(Compressor):
         """Average with one all-gather of messages."""
         xp, fmt, g = arrays.of(gradient), FORMATS[self.format], flat_gradient(gradient, state)
         scale = xp.divided(abs(g).max(), float(fmt.max))
-        # The quotient by a scale that is rounded, or subnormal, can be a little larger than the largest number.
-        ratio = xp.clip(g / xp.where(scale > 0, scale, 1), -float(fmt.max), float(fmt.max))
-        payload = xp.concatenate([xp.float_bytes(scale), pack_fields(fmt.encode(ratio), fmt.bits)])
+        codes = pack_fields(fmt.encode(in_units(g, scale, fmt)), fmt.bits)
+        payload = xp.concatenate([xp.float_bytes(scale), codes])
         average = yield AllGather(payload, dense_mean(len(g), self.decode))
         return average.reshape(gradient.shape)
 
@@ -81,3 +80,20 @@ class LowBit(Compressor):
     def plan(self, shape: Sequence[int], activity: None = None) -> tuple[Transfer, ...]:
         """A scale and a code for each element."""
         return (Transfer("all_gather", 4 + -(-element_count(shape) * FORMATS[self.format].bits // 8)),)
+
+
+def in_units(x: Any, scale: Any, fmt: Any) -> Any:
+    """Numbers divided by their scale, as far as the format reaches; a scale that is 0 or NaN counts as 1.
+
+    Args:
+        x: float32, an array or a tensor.
+        scale: float32, broadcast against x.
+        fmt: the format.
+
+    >>> import numpy as np
+    >>> in_units(np.float32([3, 15]), np.float32(2), FORMATS["int4"]).tolist()
+    [1.5, 7.0]
+    """
+    xp, most = arrays.of(x), float(fmt.max)
+    # The quotient by a scale that is rounded, or subnormal, can be a little larger than the largest number.
+    return xp.clip(x / xp.where(scale > 0, scale, 1), -most, most)

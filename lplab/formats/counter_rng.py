@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from lplab.formats import words
+
 MULTIPLY_1 = 0x7FEB352D
 MULTIPLY_2 = 0x846CA68B
 MIN_VECTORIZED_SEEDS = 16  # for fewer seeds numpy is not faster than computing the keys one by one
@@ -77,7 +79,7 @@ def many_keys(seeds: list[int]) -> list[tuple[int, int]]:
 def random_bits(xp: Any, key: tuple[int, int], first: int, count: int, bits: int, device: Any = None) -> Any:
     """Uniform integers below 2**bits for elements first … first + count − 1, as an int32 array of numpy or torch.
 
-    Both libraries wrap int32 products around; both shift right with the sign, hence the masks.
+    The hash is :func:`lplab.formats.words.random_bits`: both libraries wrap int32 sums and products around.
 
     >>> random_bits(np, keys(1), 0, 3, 8).tolist() == random_bits(np, keys(1), 1, 2, 8).tolist()
     False
@@ -85,17 +87,8 @@ def random_bits(xp: Any, key: tuple[int, int], first: int, count: int, bits: int
     True
     """
     where = {} if device is None else {"device": device}
-    h = xp.arange(first, first + count, dtype=xp.int64, **where)
-    h = _as_int32(xp, h + key[0])
-    h = (h ^ _shift(h, 16)) * signed(MULTIPLY_1)
-    h = (h ^ _shift(h, 15)) + signed(key[1])
-    h = h * signed(MULTIPLY_2)
-    return _shift(h ^ _shift(h, 16), 32 - bits)
-
-
-def _shift(words: Any, by: int) -> Any:
-    """Logical shift right of int32 words."""
-    return (words >> by) & ((1 << (32 - by)) - 1)
+    index = _as_int32(xp, xp.arange(first, first + count, dtype=xp.int64, **where))
+    return _hash(index, signed(key[0]), signed(key[1]), 32 - bits, (1 << bits) - 1)
 
 
 def signed(word: int) -> int:
@@ -112,3 +105,8 @@ def _as_int32(xp: Any, words: Any) -> Any:
     low = words & _WORD
     low = low - ((low >> 31) << 32)
     return low.astype(np.int32) if xp is np else low.to(xp.int32)
+
+
+_hash = words.bound(
+    {"MULTIPLY_1": MULTIPLY_1, "MULTIPLY_2": signed(MULTIPLY_2)}, functions={"random_bits": words.random_bits}
+)["random_bits"]

@@ -63,6 +63,11 @@ class LUQ(NamedSettings):
         """1, 2, 4, … in units of α; with ``subnormals`` zero is the lower neighbour of the smallest value."""
         return FloatFormat(self.exponent_bits, 0, bias=1, subnormals=not self.nearest, specials="none")
 
+    @property
+    def _alpha_share(self) -> float:
+        """The smallest magnitude, as a share of the largest."""
+        return 2.0 ** (2 - 2**self.exponent_bits)
+
     @array_inputs.no_torch_compile
     def alpha(self, x: Any, amax: float | None = None) -> float:
         """The smallest magnitude: max|x| (or ``amax``) / 2^(2^exponent_bits − 2).
@@ -75,7 +80,7 @@ class LUQ(NamedSettings):
 
     def alpha_of(self, largest: float) -> float:
         """The smallest magnitude of a tensor whose largest finite one is known; 1 if that is 0."""
-        return bounded(largest * 2.0 ** (2 - 2**self.exponent_bits)) if largest > 0 else 1.0
+        return bounded(largest * self._alpha_share) if largest > 0 else 1.0
 
     @array_inputs.no_torch_compile
     def quantize(self, x: Any, seed: Any = None, amax: float | None = None) -> Any:
@@ -103,7 +108,7 @@ class LUQ(NamedSettings):
 
     def _alpha(self, xp: Any, x: Any, amax: float | None) -> Any:
         if amax:
-            return as_scale(xp, x, check_positive("amax", amax) * 2.0 ** (2 - 2**self.exponent_bits), None)
+            return as_scale(xp, x, check_positive("amax", amax) * self._alpha_share, None)
         return as_scale(xp, x, self.alpha_of(float(finite_row_maxima(xp, x.reshape(1, -1))[0])), None)
 
 
