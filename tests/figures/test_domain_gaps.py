@@ -23,7 +23,7 @@ def test_every_seed_and_mean_stands_in_its_panel_and_row():
     assert of(fig, "limit", "x").x.size == 0
     bound = of(fig, "limit", "x2")
     assert bound.x[:2].tolist() == [3.0, 3.0] and bound.y[:2].tolist() == [-1.35, -0.65]
-    assert fig.layout.xaxis2.title.text == "speech (% of the loss)" and fig.layout.xaxis2.range[1] > 3
+    assert fig.layout.xaxis2.title.text == "speech<br>% of the loss" and fig.layout.xaxis2.range[1] > 3
     assert fig.layout.xaxis.domain[1] < fig.layout.xaxis2.domain[0]
 
 
