@@ -70,10 +70,12 @@ def domain_gaps(
         layout[_name("xaxis", number)] = axes.axis(low, high, told, **place)
     means = {(d, m): float(each.mean()) for d, rows in values.items() for m, each in rows.items()}
     worst = max(means, key=lambda cell: means[cell])
-    told = "; ".join(f"{d}: " + ", ".join(f"{m} {_signed(means[d, m])}" for m in methods) for d in values)
+    limits = {(d, m): f" (limit {bound:g})" for d, each in (bounds or {}).items() for m, bound in each.items()}
+    cells = {d: ", ".join(f"{m} {_signed(means[d, m])}{limits.get((d, m), '')}" for m in methods) for d in values}
+    told = "; ".join(f"{d}, {named[d]}: {cells[d]}" for d in values)
     return style.apply_style(
         style.figure(data, layout),
-        alt=f"Means of the seeds above {baseline}. {told}.",
+        alt=f"Means of the seeds above {baseline}, where more is worse. {told}.",
         title=title or f"Furthest from {baseline}: {worst[1]} in {worst[0]}, {_signed(means[worst])} {named[worst[0]]}",
         subtitle=legend(*map(entry, data[:3]), entry(data[3], sign="┃")),
         height=lines * height,
