@@ -47,4 +47,6 @@ def larger_runs_table() -> str:
 
 
 def _apart(gap: float, digits: int, unit: str) -> str:
+    if not round(gap, digits):
+        return "the same"
     return f"{abs(gap):.{digits}f} {unit} {'higher' if gap > 0 else 'lower'}"

@@ -13,7 +13,8 @@ from lplab.figures.legend import entry, legend
 
 _BESIDE = 2  # more panels would be too narrow for their titles on a small screen
 _BETWEEN = 0.03  # of the width
-_BELOW = 66  # pixels between the panels of two rows, for the ticks and the title
+_BELOW = 84  # pixels between the panels of two rows, for the ticks and the two lines of the title
+_BOTTOM = 64
 _HOVER = "%{text}<br>against float32  %{x:+.2f}"
 
 
@@ -65,16 +66,20 @@ def domain_gaps(
         data += _panel(rows, (bounds or {}).get(domain, {}), {"xaxis": x, "yaxis": y}, baseline)
         low, high = _axis_ends_with_zero(rows, (bounds or {}).get(domain, {}))
         place = {"domain": across[number % _BESIDE], "anchor": y, "nticks": 5}
-        layout[_name("xaxis", number)] = axes.axis(low, high, f"{domain} ({named[domain]})", **place)
+        told = f"{domain}<br>{named[domain]}"  # on one line, the titles of two panels would meet on a phone
+        layout[_name("xaxis", number)] = axes.axis(low, high, told, **place)
     means = {(d, m): float(each.mean()) for d, rows in values.items() for m, each in rows.items()}
     worst = max(means, key=lambda cell: means[cell])
-    told = "; ".join(f"{d}: " + ", ".join(f"{m} {_signed(means[d, m])}" for m in methods) for d in values)
+    limits = {(d, m): f" (limit {bound:g})" for d, each in (bounds or {}).items() for m, bound in each.items()}
+    cells = {d: ", ".join(f"{m} {_signed(means[d, m])}{limits.get((d, m), '')}" for m in methods) for d in values}
+    told = "; ".join(f"{d}, {named[d]}: {cells[d]}" for d in values)
     return style.apply_style(
         style.figure(data, layout),
-        alt=f"Means of the seeds above {baseline}. {told}.",
+        alt=f"Means of the seeds above {baseline}, where more is worse. {told}.",
         title=title or f"Furthest from {baseline}: {worst[1]} in {worst[0]}, {_signed(means[worst])} {named[worst[0]]}",
         subtitle=legend(*map(entry, data[:3]), entry(data[3], sign="┃")),
         height=lines * height,
+        b=_BOTTOM,
     )
 
 

@@ -27,6 +27,6 @@ def four_domains(*methods: str) -> widgets.LiveFigure:
         raise ValueError(f"there is no method {', '.join(unknown)}; there are {', '.join(METHODS)}")
     made = drawn_gaps(DOMAINS_LARGE, TESTED, methods or METHODS)
     for name in ("gaps", "bounds"):  # the full name of a panel would run into its neighbour's on a phone
-        made[name] = {"depthwise net" if domain == DEPTHWISE else domain: rows for domain, rows in made[name].items()}
-    height = 110 + 34 * len(methods or METHODS)
+        made[name] = {"depthwise" if domain == DEPTHWISE else domain: rows for domain, rows in made[name].items()}
+    height = 126 + 34 * len(methods or METHODS)
     return widgets.LiveFigure(figures.domain_gaps(**made, height=height))

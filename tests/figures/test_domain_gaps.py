@@ -23,7 +23,7 @@ def test_every_seed_and_mean_stands_in_its_panel_and_row():
     assert of(fig, "limit", "x").x.size == 0
     bound = of(fig, "limit", "x2")
     assert bound.x[:2].tolist() == [3.0, 3.0] and bound.y[:2].tolist() == [-1.35, -0.65]
-    assert fig.layout.xaxis2.title.text == "speech (% of the loss)" and fig.layout.xaxis2.range[1] > 3
+    assert fig.layout.xaxis2.title.text == "speech<br>% of the loss" and fig.layout.xaxis2.range[1] > 3
     assert fig.layout.xaxis.domain[1] < fig.layout.xaxis2.domain[0]
 
 
@@ -42,10 +42,13 @@ def test_more_than_two_domains_stand_two_by_two_so_that_titles_fit_a_small_scree
 def test_title_and_text_have_the_numbers():
     fig = figures.domain_gaps(GAPS)
     assert fig.layout.meta["title"] == "Furthest from float32: INT4 in pictures, +2.00 points"
-    named = figures.domain_gaps(GAPS, baseline="no compression")
+    named = figures.domain_gaps(
+        GAPS, {"speech": {"INT4": 3.0}}, units={"speech": "% of loss"}, baseline="no compression"
+    )
     assert named.layout.meta["title"].startswith("Furthest from no compression: INT4")
     assert of(named, "no compression", "x").x.tolist() == [0, 0]
-    assert "pictures: FP8 +0.30, INT4 +2.00; speech: FP8 −0.20, INT4 +0.50." in fig.layout.meta["alt"]
+    assert "pictures, points: FP8 +0.30, INT4 +2.00; speech, points: FP8 −0.20, INT4 +0.50." in fig.layout.meta["alt"]
+    assert "speech, % of loss: FP8 −0.20, INT4 +0.50 (limit 3)." in named.layout.meta["alt"]
 
 
 @pytest.mark.parametrize(("gaps", "message"), [

@@ -81,6 +81,7 @@ def test_a_larger_run_that_ends_early_has_its_distance_from_the_baseline():
     here = 100 - wrong.values("error", sums="float32").mean()
     base = float32_baselines()["fashion_resnet8"].values.mean()
     assert f"| 300 × 256 | 26 % | {here:.1f} % | {base - here:.1f} points lower |" in row
+    assert not re.search(r"\b0\.0+ (points|bits) ", larger_runs_table()), "what rounds to zero is the same"
 
 
 def test_a_recorded_training_is_put_in_its_place_and_the_page_follows(tmp_path, monkeypatch):

@@ -268,14 +268,14 @@ def none_beyond_bound(tested: Mapping[str, Sequence[str]]) -> Callable[[Results]
 
         return CheckResult(
             not beyond,
-            f"Of {len(gaps)} judged cells, surely beyond the bound: {cell_names(beyond)}; undecided with so few seeds: "
+            f"Of {len(gaps)} judged cells, surely beyond the limit: {cell_names(beyond)}; undecided with so few seeds: "
             f"{cell_names(undecided)}.",
         )
 
     return check
 
 
-claim.explanation("No judged cell is surely beyond its bound")(none_beyond_bound(TESTED))
+claim.explanation("No judged cell is surely beyond its limit")(none_beyond_bound(TESTED))
 
 
 @claim.explanation("The depthwise network's messages are hardly smaller")

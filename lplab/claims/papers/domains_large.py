@@ -140,7 +140,7 @@ PARITY = (
 )
 
 TRIED = (
-    "Two steps of each of the 36 arms, for their seconds.",
+    "Two steps of each of the 36 trainings, to learn how long they take.",
     "The Transformer in float32, with width 96, 8 windows a step and a learning rate of 0.001 or 0.003: 3.25 or 3.31 "
     "bits a character after 600 steps. So it has the width, rate and windows of the smaller Transformers.",
     "The residual net of eight layers in float32: 12.2 % wrong after 900 steps with the rate 0.1.",
@@ -171,8 +171,8 @@ claim = ClaimBuilder.larger(
     ),
     limits="Networks of 40 to 270 thousand parameters, trained for about one pass through the pictures, so that "
     "float32 ends some points below what such networks reach in the end. Words are a synthesiser's, ten of them. "
-    f"{LEARNERS} learners, and ScaleCom's mildest rate, as in the small experiment, and its limits. A third of each "
-    "training, or half, is in float32.",
+    f"{LEARNERS} learners, ScaleCom's mildest rate and limits of 1 that are our choice, as in the small experiment. A "
+    "third of each training, or half, is in float32.",
     parity=PARITY,
     tried=TRIED,
 )
@@ -274,7 +274,7 @@ for _rate in RATES:
     )
 
 
-claim.explanation("No judged cell is surely beyond its bound")(domains.none_beyond_bound(TESTED))
+claim.explanation("No judged cell is surely beyond its limit")(domains.none_beyond_bound(TESTED))
 
 
 @claim.explanation("Surely beyond their limits are 4 bits, AdaComp and ScaleCom, all with the Transformer alone")

@@ -744,8 +744,9 @@ function phoneForm(whole, width) {
 /** Whether an axis is that of a column of words beside the plot. */
 const isColumn = ({ visible, domain }) => visible === false && domain?.[0] > 0.5;
 
-/** The x axes over all the room there is; a column of words beside them gets what the plot does not need. */
+/** The x axes over all the room there is; a column of words beside them gets what the plot does not need, other panels stay. */
 function widened(axes, room) {
+  if (axes.some(([, axis]) => axis.visible !== false && axis.domain?.[0] > 0)) return {};
   const column = axes.find(([, axis]) => isColumn(axis));
   const end = column ? 1 - clamped(room - PLOT - GAP, 0, COLUMN) / room : 1;
   const plots = axes.filter(([, axis]) => axis.domain?.[0] === 0 && axis.domain[1] < 1);
