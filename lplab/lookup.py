@@ -120,7 +120,7 @@ NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
     "lplab.claims": {
         "run": "run_claim(claim) measures a claim, also by its name",
         "table": "row(claim) is the record of a claim, the command `lplab claims table` prints all of them",
-        "verdict": "judge(claim) gives the verdict on a claim, also by its id, stored(claim) its numbers",
+        "verdict": "judge(claim) gives the verdict on a claim, stored(claim) its numbers, both also by its id",
     },
     "lplab.claims.Claim": {
         "numbers": _JUDGE,
