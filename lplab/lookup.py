@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache, wraps
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 T = TypeVar("T")
@@ -118,7 +120,7 @@ NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
     "lplab.claims": {
         "run": "run_claim(claim) measures a claim, also by its name",
         "table": "row(claim) is the record of a claim, the command `lplab claims table` prints all of them",
-        "verdict": "judge(claim) gives the verdict on a claim, also by its id, stored(claim) its numbers",
+        "verdict": "judge(claim) gives the verdict on a claim, stored(claim) its numbers, both also by its id",
     },
     "lplab.claims.Claim": {
         "numbers": _JUDGE,
@@ -144,6 +146,27 @@ def refuse_wrong_names(package: str) -> None:
         raise package_error(package, name, module.__all__)
 
     module.__getattr__ = refuse  # type: ignore[method-assign]
+
+
+def refuse_calls(module: str, text: str) -> None:
+    """Let a module that is called, or asked for ``module[key]``, say what does this; Python only says what it is not.
+
+    Args:
+        module: its full name.
+        text: what the error says; tests/test_wrong_names.py looks whether the calls in it exist.
+    """
+
+    class ModuleThatRefusesCalls(ModuleType):
+        def __call__(self, *values: Any, **settings: Any) -> Any:
+            raise TypeError(f"{module} is a module, and modules are not called: {text}")
+
+        def __getitem__(self, key: Any) -> Any:
+            raise TypeError(f"{module} is a module, and modules have no entries: {text}")
+
+        def __reduce__(self) -> Any:
+            return import_module, (module,)  # cloudpickle knows only modules of Python's own class
+
+    sys.modules[module].__class__ = ModuleThatRefusesCalls
 
 
 def package_error(package: str, name: str, names: Iterable[str]) -> AttributeError | ImportError:

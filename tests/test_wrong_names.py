@@ -142,6 +142,22 @@ def test_functions_of_packages_are_pickled_and_copied():
     assert pickle.loads(pickle.dumps(value)) == value == copy.deepcopy(value)
 
 
+@pytest.mark.parametrize(("name", "text"), [
+    ("exercises.progress", "exercises.progress_of(lab) shows how far"),
+    ("claims.bibliography", "claims.bibliography.PAPERS[key] is a paper, claims.bibliography.cite(key) its citation"),
+])  # fmt: skip
+def test_a_module_that_is_called_or_asked_for_an_entry_says_what_does_this(name, text):
+    module = pkgutil.resolve_name(f"lplab.{name}")
+    for use, what in ((module, "are not called"), (module.__getitem__, "have no entries")):
+        with pytest.raises(TypeError, match=re.escape(f"lplab.{name} is a module, and modules {what}: {text}")):
+            use("wang_2018")
+    for path, argument in re.findall(r"([\w.]+)\((\w+)\)", text):
+        assert argument in inspect.signature(pkgutil.resolve_name(f"lplab.{path}")).parameters
+    for path in re.findall(r"([\w.]+)\[", text):
+        assert "wang_2018" in pkgutil.resolve_name(f"lplab.{path}")
+    assert inspect.ismodule(module) and pickle.loads(pickle.dumps(module)) is module
+
+
 # ---- keywords --------------------------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from lplab.claims.framework.branches import (
 )
 from lplab.claims.framework.builder import ClaimBuilder
 from lplab.claims.framework.claim import LONG, QUICK, Claim
-from lplab.claims.framework.claim_verdict import ClaimVerdict, judge
+from lplab.claims.framework.claim_verdict import ClaimVerdict, judge, stored
 from lplab.claims.framework.claims_page import as_page
 from lplab.claims.framework.claims_table import (
     as_markdown,
@@ -36,7 +36,7 @@ from lplab.claims.framework.drawing import Drawing, DrawnRow
 from lplab.claims.framework.parity import NOTHING_TRIED, ParityRow
 from lplab.claims.framework.results import Check, CheckResult, Results
 from lplab.claims.framework.runner import measure, run_claim
-from lplab.claims.framework.store import Session, Stored, stored
+from lplab.claims.framework.store import Session, Stored
 from lplab.lookup import refuse_wrong_names
 
 __all__ = [

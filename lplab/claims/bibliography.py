@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lplab.lookup import lookup
+from lplab.lookup import lookup, refuse_calls
 
 
 @dataclass(frozen=True)
@@ -220,3 +220,6 @@ def cite(key: str, *others: str) -> str:
     """
     first, *rest = (lookup(PAPERS, name, "paper") for name in (key, *others))
     return "; ".join([first.citation, *(paper.short_citation for paper in rest)])
+
+
+refuse_calls(__name__, "claims.bibliography.PAPERS[key] is a paper, claims.bibliography.cite(key) its citation")

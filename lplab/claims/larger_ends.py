@@ -6,7 +6,7 @@ import numpy as np
 
 from lplab.claims.claim_catalogue import LARGER
 from lplab.claims.framework.claim_verdict import judge
-from lplab.claims.framework.store import stored
+from lplab.claims.framework.store import read_stored
 from lplab.recordings.float32_baselines import BATCHES, PICTURES, float32_baselines
 
 
@@ -22,7 +22,7 @@ def larger_runs_table() -> str:
     seen = "seen, of the examples above"
     head = ("larger experiment", "its network", "steps × examples", seen, "float32 there", "against above")
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    measured = [(claim, numbers) for claim in LARGER if judge(claim, numbers := stored(claim)).findings]
+    measured = [(claim, numbers) for claim in LARGER if judge(claim, numbers := read_stored(claim)).findings]
     for task, baseline in float32_baselines().items():
         base, usual = float(np.mean(baseline.values)), BATCHES[baseline.plan.unit]
         for claim, numbers in measured:

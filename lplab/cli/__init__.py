@@ -1,4 +1,4 @@
-"""The ``lplab`` command: labs, formats, training, downloads, clusters, claims, exercises, grading, the installation.
+"""The ``lplab`` command: labs, formats, rounding, training, downloads, clusters, claims, exercises, grading, doctor.
 
 A command is a module of this package: one function adds its parser (help, example, arguments) and one runs it;
 ``COMMANDS`` lists them. Bad input ends with exit code 2 and one line that says what is allowed. An error of the
@@ -21,6 +21,7 @@ from lplab.cli import (
     formats,
     grade,
     labs,
+    quantize,
     school,
     simulate,
     train,
@@ -31,6 +32,7 @@ from lplab.cli.streams import FAILED_OUTPUT, MACHINE, drop_output, print_json, u
 COMMANDS = (
     labs.add_lab,
     formats.add_formats,
+    quantize.add_quantize,
     train.add_train,
     fetch.add_fetch,
     simulate.add_simulate,

@@ -11,6 +11,7 @@ import numpy as np
 from lplab import number_text
 from lplab.figures.grid import LISTED_BITS, element_of, neighbours
 from lplab.figures.statistics import as_format
+from lplab.formats.coding import bits_text
 
 LIMIT = 256  # codes listed one by one; wider formats show their landmarks
 _DECIMALS = 15  # characters of a value in its column
@@ -50,20 +51,6 @@ def _landmarks(fmt: Any) -> np.ndarray:
         special = (np.isnan(book), book == np.inf, book == -np.inf, (book == 0) & np.signbit(book))
         codes = np.concatenate([codes, *(np.flatnonzero(mask)[:1] for mask in special)])
     return np.unique(codes)
-
-
-def bits_text(code: int, fmt: Any) -> str:
-    """The bits of a code, a space between the fields.
-
-    >>> from lplab import formats
-    >>> bits_text(0x3C00, formats.get("fp16"))
-    '0 01111 0000000000'
-    """
-    text, parts = f"{code:0{fmt.bits}b}", []
-    for _, width in fmt.bit_fields():
-        parts.append(text[:width])
-        text = text[width:]
-    return " ".join(parts)
 
 
 def _value(value: float) -> str:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from lplab import number_text
-from lplab.figures.codebook_table import bits_text
 from lplab.figures.grid import element_of
 from lplab.figures.neighbourhood import Neighbourhood
 from lplab.figures.statistics import name_of
+from lplab.formats.coding import bits_text
 
 LANES = (60.0, 40.0, 20.0)  # pixels above the line: x is in the first if that can be had
 BINARY_BITS = 16  # codes up to this width are written bit by bit where there is room, others in hexadecimal

@@ -62,6 +62,20 @@ class BlockCodes(NamedTuple):
     tensor_scale: float
 
 
+def bits_text(code: int, fmt: Any) -> str:
+    """The bits of a code, a space between the fields.
+
+    >>> from lplab import formats
+    >>> bits_text(0x3C00, formats.get("fp16"))
+    '0 01111 0000000000'
+    """
+    text, parts = f"{code:0{fmt.bits}b}", []
+    for _, width in fmt.bit_fields():
+        parts.append(text[:width])
+        text = text[width:]
+    return " ".join(parts)
+
+
 def code_dtype(bits: int) -> np.dtype:
     """The smallest unsigned integer type for codes.
 

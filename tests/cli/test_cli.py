@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lplab import cli, formats
@@ -43,6 +44,11 @@ def test_every_format_can_be_looked_up(name, capsys):
     (["formats", "e4m4fn"], "e4m3fn"),
     (["formats", ""], "unknown format"),
     (["formats", "e4m3fn", "--jsonn"], "--jsonn"),
+    (["quantize", "e4m3nf", "0.1"], "unknown format 'e4m3nf'; closest: e4m3fn"),
+    (["quantize", "e4m3fn", "0.1", "--rounding", "neerest"], "unknown rounding 'neerest'; allowed: nearest_even"),
+    (["quantize", "e4m3fn", "-x"], "NUMBER"),
+    (["quantize", "e4m3fn", "one"], "'one'"),
+    (["quantize", "e4m3fn"], "NUMBER"),
     (["lab", "/no/such/folder"], "there is no folder"),
     (["lab", "--port", "high"], "--port"),
     (["lab", "--port", "99999"], "--port must be from 0 (any free one) to 65535, got 99999"),
@@ -66,6 +72,81 @@ def test_bad_input_gets_one_line_and_code_2(argv, message, capsys):
     output = capsys.readouterr()
     assert stop.value.code == 2 and output.out == ""
     assert message in output.err and output.err.startswith("lplab") and output.err.count("\n") == 1
+
+
+def quantized(capsys, *argv):
+    """What ``lplab quantize --json`` prints, which must be strict JSON."""
+    assert cli.main(["quantize", *argv, "--json"]) == 0
+    return json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def test_a_number_is_printed_with_its_value_code_and_errors(capsys):
+    assert cli.main(["quantize", "e4m3fn", "0.1"]) == 0
+    heading, rounding, *rows = capsys.readouterr().out.splitlines()
+    assert heading == str(formats.get("e4m3fn")) and rounding.split() == ["rounding", "nearest_even"]
+    assert [row[24:] for row in rows] == [
+        "",
+        "0.1",
+        "0.1015625",
+        "0 0011 101  (sign, exponent, mantissa)",
+        "0.0015625",
+        "0.015625",
+    ]
+
+
+@pytest.mark.parametrize("name", [*formats.names(), "q3.5"])
+def test_numbers_of_every_format_are_those_of_the_library(name, capsys):
+    fmt, numbers = formats.get(name), [0.1, -3.0, -1e-3, 0.0, 1e3]
+    for rounding in ("nearest_even", "up", "stochastic"):
+        found = quantized(capsys, name, *map(str, numbers), "--rounding", rounding, "--seed", "7")
+        values = fmt.quantize(numbers, rounding, 7)
+        assert [each["number"] for each in found["numbers"]] == numbers
+        np.testing.assert_array_equal([float(each["result"]) for each in found["numbers"]], values)
+        codes = np.array([int(each["code"].replace(" ", ""), 2) for each in found["numbers"]])
+        if isinstance(fmt, formats.BlockFormat):
+            scales = np.array([int(each["code"].replace(" ", ""), 2) for each in found["scales"]])
+            assert [each["scale"] for each in found["scales"]] == fmt.scale.decode(scales).tolist()
+            codes = formats.BlockCodes(codes, scales, found["tensor_scale"])
+        np.testing.assert_array_equal(fmt.decode(codes), values)
+        assert ("scales" in found) is isinstance(fmt, formats.BlockFormat)
+
+
+@pytest.mark.parametrize(
+    "text", ["-3", "1e-3", "-1e-3", "-.5", "-1E3", "inf", "-inf", "-Infinity", "nan", "-nan", "-0"]
+)
+@pytest.mark.parametrize("before", [[], ["--rounding", "down"]])
+def test_numbers_are_read_as_python_writes_them(text, before, capsys):
+    (found,) = quantized(capsys, *before, "e5m2", text)["numbers"]
+    number = float(text)
+    np.testing.assert_equal([float(found["number"])], [number])
+    np.testing.assert_equal([float(found["result"])], [formats.get("e5m2").quantize(number, *before[1:])])
+    assert (found["relative_error"] is None) == (number == 0 or not math.isfinite(number))
+
+
+def test_what_has_no_code_or_error_is_a_dash(capsys):
+    assert cli.main(["quantize", "int8", "nan"]) == 0
+    rows = [line[24:] for line in capsys.readouterr().out.splitlines()[3:]]
+    assert rows == ["nan", "nan", "-  (the format has no code for it)", "-", "-"]
+    found = quantized(capsys, "nvfp4", "1", "inf")
+    assert found["scales"] == [] and [each["code"] for each in found["numbers"]] == [None, None]
+    assert quantized(capsys, "e4m3fn", "inf")["numbers"][0]["error"] == "-inf"
+
+
+def test_numbers_of_a_block_format_share_a_scale(capsys):
+    assert cli.main(["quantize", "mxfp4", "0.1", "-0.5", "3"]) == 0
+    text = capsys.readouterr().out
+    assert "  block                 3 of 32 numbers; " in text and "  scale                 0.5 (01111110)" in text
+    assert cli.main(["quantize", "nvfp4", *["1"] * 20]) == 0
+    text = capsys.readouterr().out
+    assert "20 numbers, more than the 16 of a block: 2 blocks" in text and "tensor scale" in text
+    assert len(re.search(r"^  scale .*", text, re.MULTILINE)[0].split(", ")) == 2
+
+
+def test_a_seed_that_was_drawn_is_told_and_gives_the_same_again(capsys):
+    numbers = ["0.3"] * 20
+    first = quantized(capsys, "mxfp4", *numbers, "--rounding", "stochastic")
+    assert first == quantized(capsys, "mxfp4", *numbers, "--rounding", "stochastic", "--seed", str(first["seed"]))
+    assert quantized(capsys, "mxfp4", *numbers, "--seed", "7")["seed"] is None
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows calls such a folder missing")
@@ -94,7 +175,7 @@ def test_every_form_of_the_table_can_be_a_file(capsys, tmp_path):
         assert (tmp_path / "table").read_text("utf-8") == printed != ""
 
 
-@pytest.mark.parametrize("command", ["lab", "formats", "train", "simulate", "claims", "doctor"])
+@pytest.mark.parametrize("command", ["lab", "formats", "quantize", "train", "simulate", "claims", "doctor"])
 def test_every_help_has_an_example_that_can_be_parsed(command, capsys, monkeypatch):
     with pytest.raises(SystemExit) as stop:
         cli.main([command, "--help"])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from lplab.claims.framework.badge import badge_text
 from lplab.claims.framework.claim import Claim
 from lplab.claims.framework.results import UNDECIDED, CheckResult
-from lplab.claims.framework.store import Stored, stored
+from lplab.claims.framework.store import Stored, read_stored
 
 SHOWN, NOT_SHOWN, UNTESTABLE, INCOMPLETE = "shown", "not shown", "not testable in miniature", "not measured"
 IN_PART, NOT_SURE = "shown in part", UNDECIDED
@@ -47,6 +48,29 @@ class ClaimVerdict:
         return self.word == SHOWN
 
 
+def stored(claim: Claim | str, folder: str | Path | None = None) -> Stored:
+    """The stored numbers of a claim; empty if there is no file, or only one of another version of the claim.
+
+    Args:
+        claim: the claim or larger experiment, or its id.
+        folder: of the files; by default ``data/claims``.
+
+    Raises:
+        ValueError: an unknown id; or the file cannot be read, or is of another claim.
+
+    >>> from lplab import claims
+    >>> stored("gupta_2015") == stored(claims.get("gupta_2015"))
+    True
+    """
+    return read_stored(_claim_named(claim), folder)
+
+
+def _claim_named(claim: Claim | str) -> Claim:
+    from lplab.claims.claim_catalogue import get  # which imports every claim, and they this package
+
+    return get(claim) if isinstance(claim, str) else claim
+
+
 def judge(claim: Claim | str, numbers: Stored | None = None) -> ClaimVerdict:
     """Judge a claim by its stored numbers: "shown" only if every criterion holds, and no limit that its badge names.
 
@@ -67,11 +91,8 @@ def judge(claim: Claim | str, numbers: Stored | None = None) -> ClaimVerdict:
     >>> judge("gupta_2015").word
     'shown'
     """
-    if isinstance(claim, str):
-        from lplab.claims.claim_catalogue import get  # which imports every claim, and they this package
-
-        claim = get(claim)
-    numbers = stored(claim) if numbers is None else numbers
+    claim = _claim_named(claim)
+    numbers = read_stored(claim) if numbers is None else numbers
     if claim.untestable:
         return ClaimVerdict(UNTESTABLE)
     counted = numbers.seeds(claim)

@@ -13,7 +13,7 @@ from lplab.claims.framework.claim import Claim
 from lplab.claims.framework.claim_verdict import INCOMPLETE, judge
 from lplab.claims.framework.parity import NO_NUMBER
 from lplab.claims.framework.results import CheckResult
-from lplab.claims.framework.store import stored
+from lplab.claims.framework.store import read_stored
 
 AT_A_LARGER_SIZE = "↳ at a larger size"
 MARKS = {  # before a check in the terminal: where it holds, and where it does not
@@ -32,7 +32,7 @@ def row(claim: Claim, folder: str | Path | None = None) -> dict[str, Any]:
     """
     from lplab.claims.claim_catalogue import larger  # it imports the papers, and they what is beside this module
 
-    numbers = stored(claim, folder)
+    numbers = read_stored(claim, folder)
     verdict = judge(claim, numbers)
     judged = bool(verdict.findings)
     more = larger(claim)

@@ -18,7 +18,7 @@ import numpy as np
 from lplab.claims.framework.claim import LONG, Claim
 from lplab.claims.framework.portable import portable_arithmetic
 from lplab.claims.framework.results import Numbers, Point, key
-from lplab.claims.framework.store import Session, Stored, processor_name, save, stored
+from lplab.claims.framework.store import Session, Stored, processor_name, read_stored, save
 
 SAVE_INTERVAL = 5.0  # seconds between two writes of what is finished of a quick claim
 
@@ -68,7 +68,7 @@ def run_claim(
         from lplab.claims.claim_catalogue import get  # which imports every claim, and they this package
 
         claim = get(claim)
-    known = Stored({}) if fresh else stored(claim, folder)
+    known = Stored({}) if fresh else read_stored(claim, folder)
     missing = known.missing(claim)
     if not missing:
         return known

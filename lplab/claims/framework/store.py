@@ -188,7 +188,7 @@ def _threads(count: int) -> str:
     return f"{count} thread{'s' if count > 1 else ''}"
 
 
-def stored(claim: Claim, folder: str | Path | None = None) -> Stored:
+def read_stored(claim: Claim, folder: str | Path | None = None) -> Stored:
     """The stored numbers of a claim; empty if there is no file, or only one of another version of the claim.
 
     Raises:

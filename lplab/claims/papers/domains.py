@@ -308,9 +308,9 @@ def drawn_gaps(
     >>> sorted(drawn_gaps(DOMAINS_CLAIM, TESTED, ("AdaComp",))["gaps"]["speech"])
     ['AdaComp']
     """
-    from lplab.claims.framework.store import stored
+    from lplab.claims.framework.store import read_stored
 
-    results = stored(measured).results(measured)
+    results = read_stored(measured).results(measured)
     drawn = [domain for domain, ran in methods_by_domain(measured.points).items() if set(methods) <= set(ran)]
     return {
         "gaps": {d: {method: gaps_to_float(results, d, method) for method in methods} for d in drawn},

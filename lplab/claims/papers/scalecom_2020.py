@@ -239,9 +239,9 @@ def place_losses() -> dict[str, np.ndarray]:
     >>> [*place_losses()][:2]
     ['dense', 'behind the average']
     """
-    from lplab.claims.framework.store import stored
+    from lplab.claims.framework.store import read_stored
 
-    results = stored(SCALECOM_2020).results(SCALECOM_2020)
+    results = read_stored(SCALECOM_2020).results(SCALECOM_2020)
     rows = {place: _loss(results, _place(place)) for place in PLACES}
     slow = {f"behind, {SLOWER} × the rate": results.values("loss", **SLOW[0])}
     return {"dense": _dense(results, FC, MOMENTUM), **rows, **slow}

@@ -23,6 +23,7 @@ from lplab.exercises.checks.verdict import Verdict
 from lplab.exercises.isolation.answers import Answer
 from lplab.exercises.progress.records import ExerciseRecord, Guess, OwnRecipe, ProgressState, state_of
 from lplab.exercises.progress.safe_file import CorruptFileError, MemoryFile, NotSavedError, SafeFile
+from lplab.lookup import refuse_calls
 
 if TYPE_CHECKING:
     from lplab.exercises.progress.bar import ProgressBar
@@ -318,3 +319,6 @@ def progress_of(lab: str) -> ProgressBar:
     from lplab.exercises.progress.bar import bar_of
 
     return bar_of(lab, default_progress().state)
+
+
+refuse_calls(__name__, "exercises.progress_of(lab) shows how far you have come in a lab such as '01'")

@@ -146,6 +146,14 @@ def test_a_claim_is_judged_by_its_id_and_its_stored_numbers():
         claims.judge("gupta_2051")
 
 
+def test_stored_numbers_are_found_by_the_id_of_a_claim(tmp_path):
+    for name in ("gupta_2015", "scalecom_2020_large"):
+        assert claims.stored(name) == claims.stored(claims.get(name)) != Stored({})
+    assert claims.stored("gupta_2015", tmp_path) == Stored({})
+    with pytest.raises(ValueError, match="unknown claim 'gupta_2051'; did you mean gupta_2015"):
+        claims.stored("gupta_2051")
+
+
 def test_an_explanation_does_not_decide():
     claim = dataclasses.replace(TOY, explanations=(Check("no", lambda results: CheckResult(False, "It is not why.")),))
     verdict = claims.judge(claim, numbers_of({2: 9, 4: 5, 8: 4}))
