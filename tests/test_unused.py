@@ -19,7 +19,8 @@ PAGES = ("README.md", "docs/*.md")
 CALLED = ["@claim.*", "@*.validate", "@*.observe", "@*.default"]
 # Names that nothing in the repository calls, and who does.
 CALLERS = {
-    "Python": "__getattr__ __dir__ visit_AnnAssign formatwarning showwarning external_attr compress_type",
+    "Python": "__getattr__ __dir__ __class__ visit_AnnAssign formatwarning showwarning external_attr compress_type",
+    "argparse, which tells numbers from options": "_negative_number_matcher",
     "IPython, which shows objects": "_repr_mimebundle_ include exclude _ipython_display_",
     "PyTorch": "setup_context allocate async_op incompatible_keys output_gradients supports_higher_order_operators",
     "ipywidgets and Plotly's widget": "bar_style flex flex_flow _validate _config _trait_values",

@@ -14,7 +14,8 @@ from lplab.exercises.progress import Progress
 
 CELL = "def midpoint(low, high):\n    return 7 * low\n\ncheck('00.1', midpoint)"
 COMMANDS = [  # each form of output of each command, as cheap as it can be
-    "--help", "--version", "lab --help", "formats", "formats e4m3fn --json", "train --list", "train --list --json",
+    "--help", "--version", "lab --help", "formats", "formats e4m3fn --json", "quantize e4m3fn 0.1 nan",
+    "quantize mxfp4 1 2 --json", "train --list", "train --list --json",
     "train --model mlp --steps 1", "train --model mlp --steps 1 --report --json",
     "train --model mlp --steps 1 --learners 2 --compressor topk", "simulate resnet18", "simulate --list",
     "simulate resnet18 --devices 8 --json", "claims list", "claims table wang_2018 --html",
