@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -30,8 +31,16 @@ class WarmKernel(RunningKernel):
         self.kc = BlockingKernelClient(connection_file=str(connection))
         self.kc.load_connection_file()
         self.kc.start_channels()
-        self.kc.wait_for_ready(timeout=60)
+        self._wait_until_ready(time.monotonic() + 60)
         self._ensure_iopub_up()
+
+    def _wait_until_ready(self, until: float) -> None:
+        while True:
+            try:
+                return self.kc.wait_for_ready(timeout=max(1, until - time.monotonic()))
+            except RuntimeError:  # also where a busy machine lets the kernel's heart miss a beat, while it begins
+                if not self.is_alive() or time.monotonic() > until:
+                    raise
 
     def is_alive(self) -> bool:
         """Whether the process is alive."""
