@@ -62,10 +62,11 @@ def stored(claim: Claim | str, folder: str | Path | None = None) -> Stored:
     >>> stored("gupta_2015") == stored(claims.get("gupta_2015"))
     True
     """
-    return read_stored(_claim_named(claim), folder)
+    return read_stored(claim_named(claim), folder)
 
 
-def _claim_named(claim: Claim | str) -> Claim:
+def claim_named(claim: Claim | str) -> Claim:
+    """A claim or larger experiment, or that with this id; ValueError for an unknown one."""
     from lplab.claims.claim_catalogue import get  # which imports every claim, and they this package
 
     return get(claim) if isinstance(claim, str) else claim
@@ -91,7 +92,7 @@ def judge(claim: Claim | str, numbers: Stored | None = None) -> ClaimVerdict:
     >>> judge("gupta_2015").word
     'shown'
     """
-    claim = _claim_named(claim)
+    claim = claim_named(claim)
     numbers = read_stored(claim) if numbers is None else numbers
     if claim.untestable:
         return ClaimVerdict(UNTESTABLE)

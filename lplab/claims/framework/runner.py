@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from lplab.claims.framework.claim import LONG, Claim
+from lplab.claims.framework.claim_verdict import claim_named
 from lplab.claims.framework.portable import portable_arithmetic
 from lplab.claims.framework.results import Numbers, Point, key
 from lplab.claims.framework.store import Session, Stored, processor_name, read_stored, save
@@ -64,10 +65,7 @@ def run_claim(
     Raises:
         ValueError: an unknown id, the folder cannot be written, or a measurement is not finite.
     """
-    if isinstance(claim, str):
-        from lplab.claims.claim_catalogue import get  # which imports every claim, and they this package
-
-        claim = get(claim)
+    claim = claim_named(claim)
     known = Stored({}) if fresh else read_stored(claim, folder)
     missing = known.missing(claim)
     if not missing:

@@ -101,7 +101,7 @@ class DualRounding:
 
         ``into``: two contiguous tensors of the shape of x, which receive the results; None to make new ones.
 
-        None where that is no faster than one after the other: no loop is loaded.
+        None where no loop rounds to both: none is loaded yet, or the formats or numbers are of another kind.
         """
         count = x.numel()
         if gpu.serves(x.device) and x.dtype == torch.float32 and not x.is_neg() and len(self._powers) == 2:

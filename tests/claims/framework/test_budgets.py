@@ -71,8 +71,8 @@ def test_what_was_measured_says_budget_day_versions_and_command(run, tmp_path):
     (session,) = stored.sessions
     assert session.budget == "long" and session.command == "lplab claims run --long --jobs 1"
     told = claims.row(LONG, tmp_path)["measured"]
-    command, seconds = "“lplab claims run --long --jobs 1”", r"\d+ s(, \d+ s of a core)?"
-    once = rf"measured on {session.date} by {command} in {seconds} \(long budget; "
+    took = rf"in {session.seconds:.0f} s(, {session.core_seconds:.0f} s of a core)?"
+    once = rf"measured on {session.date} by “lplab claims run --long --jobs 1” {took} \(long budget; "
     assert re.match(once, told), told
     assert f"lplab {session.versions['lplab']}" in told and told.endswith("; version 3 of the experiment)")
 
