@@ -8,10 +8,13 @@ of work, the yardstick.
 """
 
 import json
+import statistics
 import sys
 import tomllib
 from pathlib import Path
 from typing import Any
+
+from tests.plugins.cpu_time import yardstick
 
 PROJECT = Path(__file__).parents[1]
 LAST_RUN = PROJECT / ".pytest_cache/v/lplab/cpu_time"
@@ -35,6 +38,17 @@ def table(run: dict[str, Any], budget: dict[str, Any]) -> tuple[list[str], list[
     return lines, over
 
 
+def slowness() -> float:
+    """How many times as slow as the budget's machine this one is, at least 1: bounds on waiting times grow by it."""
+    now = statistics.median(yardstick() for _ in range(5))
+    return max(1.0, now / read_budget()["yardstick"])
+
+
+def read_budget() -> dict[str, Any]:
+    """What stands in budget.toml."""
+    return tomllib.loads((PROJECT / "tests/budget.toml").read_text("utf-8"))
+
+
 def main() -> int:
     """Print the table of the last whole run."""
     try:
@@ -45,7 +59,7 @@ def main() -> int:
     if not run["tier"]:
         print("The last run was not a whole one: type python3 start.py test, or test --all", file=sys.stderr)
         return 2
-    lines, over = table(run, tomllib.loads((PROJECT / "tests/budget.toml").read_text("utf-8")))
+    lines, over = table(run, read_budget())
     print(f"Tier: {run['tier']}", *lines, sep="\n")
     if over:
         print(f"More than {TOLERANCE} times the budget in tests/budget.toml: {', '.join(over)}", file=sys.stderr)

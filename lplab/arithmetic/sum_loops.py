@@ -24,7 +24,6 @@ from lplab.formats.paths.numba_compile import (
     compile_loop,
     narrowed_words,
     use_wide_vectors,
-    use_wide_vectors_only,
     words_for,
     words_stamp,
 )
@@ -208,19 +207,20 @@ def kahan_loop(word: Word) -> Callable:
 def bit_range_loop() -> Callable:
     """The loop that computes a :class:`~lplab.arithmetic.exactness.BitRange` from float32 bit patterns."""
     I, MAGNITUDE, INFINITY = np.int32, np.int32(0x7FFFFFFF), np.int32(0x7F800000)  # noqa: E741
-    names = {"last_bit": accumulation_for("float32", ("nearest_sum", ()))["last_bit"]}
+    words = accumulation_for("float32", ("nearest_sum", ()))
+    names = {name: words[name] for name in ("last_bit", "minimum", "maximum")}
 
     def loop(x):
-        use_wide_vectors_only()
+        use_wide_vectors()
         fewest, least, most, largest = I(24), I(1000), I(-1000), I(0)
         for i in range(x.size):
             magnitude = I(x[i] & MAGNITUDE)
-            largest = I(max(largest, magnitude))
+            largest = I(maximum(largest, magnitude))
             exponent, zeros = last_bit(magnitude)
             counts = I(magnitude - I(1)) >= I(0) and magnitude < INFINITY
-            fewest = I(min(fewest, zeros if counts else I(24)))
-            least = I(min(least, I(exponent + zeros) if counts else I(1000)))
-            most = I(max(most, exponent if counts else I(-1000)))
+            fewest = I(minimum(fewest, zeros if counts else I(24)))
+            least = I(minimum(least, I(exponent + zeros) if counts else I(1000)))
+            most = I(maximum(most, exponent if counts else I(-1000)))
         if fewest == I(24):
             return 1, 0, 0, largest < INFINITY
         return 24 - fewest, least - 23, most + 1, largest < INFINITY

@@ -16,7 +16,7 @@ from lplab.compression.arrays import MAGNITUDE
 from lplab.formats.paths.numba_compile import (
     compile_loop,
     narrowed_words,
-    use_wide_vectors_only,
+    use_wide_vectors,
     words_for,
     words_stamp,
 )
@@ -24,7 +24,9 @@ from lplab.formats.words import bound
 
 _inlined = njit(forceinline=True, nogil=True)
 _boosted = {"boosted": narrowed_words(adacomp_words)["boosted"]}
-_names = {"boosted": bound({**words_for("float32")}, _inlined, _boosted)["boosted"]}
+_words = words_for("float32")
+_names = {name: _words[name] for name in ("maximum", "as_bits", "as_real")}
+_names["boosted"] = bound({**_words}, _inlined, _boosted)["boosted"]
 
 
 @partial(compile_loop, names=_names, label=words_stamp(adacomp_words))
@@ -32,7 +34,7 @@ def select(residual, gradient, extra, bin, sign_of_g, always_one, zeros, new, ma
     """Select in one pass over memory: write r + g to ``new``, max |r + g| of each bin to ``maxima``, and indices and
     signs as far as their arrays reach. Return how many elements are sent.
     """  # noqa: D205
-    use_wide_vectors_only()
+    use_wide_vectors()
     count, capacity = 0, indices.size
     # Of one bin, in the cache like the bin itself.
     hits = np.zeros(-(-bin // 8) * 8, np.uint8)
@@ -45,8 +47,8 @@ def select(residual, gradient, extra, bin, sign_of_g, always_one, zeros, new, ma
             total[j] = np.float32(old[j] + g[j])
         largest = np.int32(0)
         for j in range(g.size):
-            largest = np.int32(max(largest, np.int32(np.float32(total[j]).view(np.int32) & MAGNITUDE)))
-        limit = np.int32(largest).view(np.float32)
+            largest = np.int32(maximum(largest, np.int32(as_bits(total[j]) & MAGNITUDE)))
+        limit = as_real(largest)
         maxima[b] = limit
         if limit == np.float32(0):
             # Every element of the bin is sent.

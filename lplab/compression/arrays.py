@@ -344,45 +344,48 @@ def unpack_bits(payload: np.ndarray) -> np.ndarray:
 # maximum is vectorized, which a float maximum (NaN, signed zeros) is not.
 MAGNITUDE = np.int32(0x7FFFFFFF)
 INFINITY = np.int32(0x7F800000)  # the pattern of infinity; those of NaN are above
-use_wide_vectors_only: Any = None  # the loops get numba's from :func:`_compiled`
+maximum: Any = None  # the loops get numba's from :func:`_compiled`, and the next two
+as_bits: Any = None
+use_wide_vectors: Any = None
 
 
 @functools.cache
 def _compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
     """A loop of this module, compiled; numba is imported with the first one."""
-    from lplab.formats.paths.numba_compile import compile_loop, use_wide_vectors_only
+    from lplab.formats.paths.numba_compile import compile_loop, use_wide_vectors, words_for
 
-    return compile_loop(loop, {"use_wide_vectors_only": use_wide_vectors_only})
+    names = {name: words_for("float32")[name] for name in ("maximum", "as_bits")}
+    return compile_loop(loop, {**names, "use_wide_vectors": use_wide_vectors})
 
 
 def _finite_loop(values):
     """Whether no value is NaN or infinite."""
-    use_wide_vectors_only()
+    use_wide_vectors()
     largest = np.int32(0)
     for j in range(values.size):
-        largest = np.int32(max(largest, np.int32(np.float32(values[j]).view(np.int32) & MAGNITUDE)))
+        largest = np.int32(maximum(largest, np.int32(as_bits(values[j]) & MAGNITUDE)))
     return largest < INFINITY
 
 
 def _add_loop(residual, gradient, total):
     """Write r + g to ``total``; whether no sum is NaN or infinite."""
-    use_wide_vectors_only()
+    use_wide_vectors()
     largest = np.int32(0)
     for j in range(gradient.size):
         value = np.float32(residual[j] + gradient[j])
         total[j] = value
-        largest = np.int32(max(largest, np.int32(value.view(np.int32) & MAGNITUDE)))
+        largest = np.int32(maximum(largest, np.int32(as_bits(value) & MAGNITUDE)))
     return largest < INFINITY
 
 
 def _add_in_place_loop(residual, gradient):
     """Write r + g to g; whether no sum is NaN or infinite. In the loop above, aliases prevent vector instructions."""
-    use_wide_vectors_only()
+    use_wide_vectors()
     largest = np.int32(0)
     for j in range(gradient.size):
         value = np.float32(residual[j] + gradient[j])
         gradient[j] = value
-        largest = np.int32(max(largest, np.int32(value.view(np.int32) & MAGNITUDE)))
+        largest = np.int32(maximum(largest, np.int32(as_bits(value) & MAGNITUDE)))
     return largest < INFINITY
 
 

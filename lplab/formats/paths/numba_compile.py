@@ -134,27 +134,15 @@ def use_wide_vectors(context):
     LLVM uses half of them by default, because a few wide instructions slow the clock down for the code that follows.
     These loops run long enough to profit. LLVM also learns that subnormal numbers may be flushed: else it would compare
     a pattern with zero as a number. llvmlite knows no attributes with values, hence ``set.add``.
+
+    LLVM inlines only functions with the same attributes into such a loop, or those that say ``forceinline``. So these
+    loops call ``maximum`` and ``as_bits`` of :func:`words_for`: Python's ``max`` or numpy's ``view`` would stay a call,
+    and cost a loop its vector instructions. A slow test looks for them.
     """
 
     def attribute(context, builder, signature, args):
         set.add(builder.function.attributes, '"prefer-vector-width"="512"')
         set.add(builder.function.attributes, '"denormal-fp-math"="dynamic,dynamic"')
-        return context.get_dummy_value()
-
-    return types.none(), attribute
-
-
-@intrinsic
-def use_wide_vectors_only(context):
-    """Let the function use wide vector registers, as :func:`use_wide_vectors` does, where no pattern meets zero.
-
-    That is so in loops over integers, and in those over numbers that compare no pattern with zero. What LLVM learns of
-    subnormal numbers would cost a loop that also keeps the largest integer its vectors: AdaComp's selection took four
-    times as long, and both phases of radix-4 FP4 eleven times. A slow test looks for vectors in the loops.
-    """
-
-    def attribute(context, builder, signature, args):
-        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
         return context.get_dummy_value()
 
     return types.none(), attribute

@@ -27,7 +27,7 @@ from numba.np.unsafe.ndarray import to_fixed_tuple
 from lplab.formats.paths import block_rounding
 from lplab.formats.paths.array_kernels import MIN_ELEMENTS_TO_SHARE
 from lplab.formats.paths.grid_rules import FLOAT_LAYOUTS, BlockRule, Rule, scale_constants
-from lplab.formats.paths.numba_compile import compile_loop, pointer, use_wide_vectors, use_wide_vectors_only, words_for
+from lplab.formats.paths.numba_compile import compile_loop, pointer, use_wide_vectors, words_for
 from lplab.formats.rounding import MIN_FRACTION
 from lplab.formats.rounding_spec import BlockSpec
 
@@ -274,7 +274,7 @@ def two_powers_loop() -> Callable:
     """
 
     def loop(x_address, a_address, b_address, count, a, b):
-        use_wide_vectors_only()
+        use_wide_vectors()
         x, for_a = carray(pointer(x_address), count, int32), carray(pointer(a_address), count, int32)
         for_b = carray(pointer(b_address), count, int32)
         a_least, a_top, a_lead, a_mask = int32(a[0]), int32(a[1]), int32(a[2]), int32(a[3])
@@ -282,12 +282,12 @@ def two_powers_loop() -> Callable:
         a_zero, b_zero = int32(a[4]), int32(b[4])
         largest = ZERO
         for i in range(count):
-            largest = int32(max(largest, int32(x[i] & MAGNITUDE)))
+            largest = int32(maximum(largest, int32(x[i] & MAGNITUDE)))
             for_a[i] = power(x[i], a_least, a_top, a_lead, a_mask, a_zero)
             for_b[i] = power(x[i], b_least, b_top, b_lead, b_mask, b_zero)
         return largest
 
-    compiled = compile_loop(loop, {"power": words_for("float32")["power"]})
+    compiled = compile_loop(loop, {name: words_for("float32")[name] for name in ("power", "maximum")})
 
     def call(x: int, for_a: int, for_b: int, count: int, a: tuple[int, ...], b: tuple[int, ...]) -> float:
         largest: list[int] = []  # of each piece, as patterns: that of NaN exceeds that of infinity

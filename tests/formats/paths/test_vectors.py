@@ -59,7 +59,9 @@ def load_loops():
 
 def loops_that_ask():
     """By name: the loaded loops of lplab that ask for wide vectors, one of those that are compiled for many formats."""
+    gc.unfreeze()  # conftest.py hides what collecting the tests has loaded
     loaded = [found for found in gc.get_objects() if isinstance(found, CPUDispatcher) and found.signatures]
+    gc.freeze()
     ours = [loop for loop in loaded if loop.py_func.__code__.co_filename.startswith(LIBRARY)]
     ours.sort(key=lambda loop: loop.py_func.__qualname__)
     asking = [loop for loop in ours if "use_wide_vectors" in inspect.getsource(loop.py_func)]

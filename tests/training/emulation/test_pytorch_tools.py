@@ -205,9 +205,10 @@ def test_forward_mode_and_batched_gradients_say_what_to_do():
 
 
 def test_functional_call_takes_other_weights():
-    model = quantize_model(nn.Linear(6, 2), "hfp8_2019", first=None, last=None)
-    weights = {name: 2 * p.detach() for name, p in model.named_parameters()}
-    assert torch.equal(torch.func.functional_call(model, weights, X), 2 * model(X))
+    one, other = (quantize_model(nn.Linear(6, 2), "hfp8_2019", first=None, last=None) for _ in range(2))
+    expected = other(X)
+    assert not torch.equal(one(X), expected)
+    assert torch.equal(torch.func.functional_call(one, dict(other.named_parameters()), X), expected)
 
 
 # ---- nothing in a tensor ---------------------------------------------------------------------------------------------

@@ -5,30 +5,33 @@ import pytest
 
 from lplab.widgets.mechanisms import loss_scale
 
-DATA = loss_scale.data()
+
+@pytest.fixture(scope="module")
+def data():
+    return loss_scale.data()
 
 
-def test_each_gradient_is_counted_in_its_octave():
+def test_each_gradient_is_counted_in_its_octave(data):
     octaves = np.floor(np.log2(loss_scale.gradients())).astype(int)
-    assert sum(DATA["counts"]) == DATA["total"] == len(octaves), "none is beyond the axis"
+    assert sum(data["counts"]) == data["total"] == len(octaves), "none is beyond the axis"
     for k in (-30, -25, -12):
-        assert DATA["counts"][k - DATA["first"]] == np.sum(octaves == k)
+        assert data["counts"][k - data["first"]] == np.sum(octaves == k)
 
 
 @pytest.mark.parametrize("name", loss_scale.FORMATS)
 @pytest.mark.parametrize("scale", range(-4, 29, 8))
-def test_a_scale_is_a_shift_of_the_edges(name, scale):
+def test_a_scale_is_a_shift_of_the_edges(data, name, scale):
     """Counted without any rounding: what is below half of the smallest number is lost, what is too large infinite."""
-    found = DATA["formats"][name]
-    outcome, x, fmt = found["outcomes"][scale - DATA["scales"][0]], loss_scale.gradients(), loss_scale.FORMATS[name]
-    assert sum(outcome.values()) == DATA["total"]
+    found = data["formats"][name]
+    outcome, x, fmt = found["outcomes"][scale - data["scales"][0]], loss_scale.gradients(), loss_scale.FORMATS[name]
+    assert sum(outcome.values()) == data["total"]
     assert outcome["zero"] == np.sum(x <= fmt.smallest_subnormal / 2 / 2.0**scale)
     half_a_step = fmt.max * (1 + 2.0 ** -(fmt.mantissa_bits + 1) / (2 - 2.0**-fmt.mantissa_bits))
     assert outcome["infinite"] == np.sum(x * 2.0**scale >= half_a_step)
 
 
-def test_float16_loses_half_of_these_gradients_and_a_scale_brings_them_back():
-    outcomes = DATA["formats"]["float16"]["outcomes"]
+def test_float16_loses_half_of_these_gradients_and_a_scale_brings_them_back(data):
+    outcomes = data["formats"]["float16"]["outcomes"]
     zeros = [each["zero"] for each in outcomes]
-    assert zeros[0 - DATA["scales"][0]] == DATA["total"] // 2 and zeros[12 - DATA["scales"][0]] == 0
+    assert zeros[0 - data["scales"][0]] == data["total"] // 2 and zeros[12 - data["scales"][0]] == 0
     assert zeros == sorted(zeros, reverse=True) and outcomes[-1]["infinite"] > 0
