@@ -19,7 +19,7 @@ OUTSIDE, OURS = BLOCKS[:3], BLOCKS[3:]
 def numbers_behind(code):
     """The numbers in the comment behind a line of the page."""
     (line,) = [line for block in BLOCKS for line in block.splitlines() if line.startswith(code)]
-    return [float(number) for number in re.findall(r"\d+\.\d+", line.split("# ")[1])]
+    return [float(number) for number in re.findall(r"\d+(?:\.\d+)?", line.split("# ")[1])]
 
 
 @pytest.mark.slow
@@ -56,4 +56,7 @@ def test_a_file_its_cache_and_its_speed(monkeypatch, capsys):
     assert found["before"] == pytest.approx(math.log2(75), rel=0.1), "a model that knows nothing"
     assert found["cache"].length == 128
     assert "int3 asymmetric, a scale for groups of 32" in capsys.readouterr().out
-    np.testing.assert_allclose(found["wide"] / found["few"], numbers_behind("wide / few"), rtol=0.01)
+    wide, few = found["wide"], found["few"]
+    np.testing.assert_allclose(wide.seconds / few.seconds, numbers_behind("wide.seconds / few.seconds"), rtol=0.01)
+    assert few.tokens_per_second.round().tolist() == numbers_behind("few.tokens_per_second.round()")
+    assert few.is_memory_bound.all()

@@ -20,6 +20,18 @@ def axis(low: float, high: float, title: str, **more: Any) -> dict[str, Any]:
     return {"range": [low, high], "title": {"text": title}} | more
 
 
+def ends_with_zero(numbers: Iterable[np.ndarray], room: float) -> tuple[float, float]:
+    """Ends of an axis for all finite numbers and zero, and on both sides room, a share of what lies between.
+
+    >>> ends_with_zero([np.array([1.0, 2.0, np.nan])], room=0.5)
+    (-1.0, 3.0)
+    """
+    finite = np.concatenate([each[np.isfinite(each)] for each in numbers])
+    low, high = float(finite.min(initial=0.0)), float(finite.max(initial=0.0))
+    beside = room * (high - low or 1.0)
+    return low - beside, high + beside
+
+
 def ticks(places: np.ndarray, labels: Iterable[str]) -> dict[str, Any]:
     """The ticks of an axis at these places, with a label for each.
 

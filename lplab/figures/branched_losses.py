@@ -78,7 +78,7 @@ def branched_losses(
     last = list(values)[-1]
     layout = {
         "xaxis": axes.axis(before, before + whole + 0.5, "step"),
-        "yaxis": axes.axis(*(limits or _axis_ends_with_zero(gaps)), "gap in training loss (bits)"),
+        "yaxis": axes.axis(*(limits or axes.ends_with_zero(gaps.values(), room=0.08)), "gap in training loss (bits)"),
     }
     return style.apply_style(
         style.figure([zero, *thin, *thick], layout),
@@ -96,14 +96,6 @@ def _smooth(gap: np.ndarray, whole: int) -> np.ndarray:
     window = max(1, whole // SMOOTHED_OVER)
     means = [gap[:, max(0, i + 1 - window) : i + 1].mean(axis=1) for i in range(gap.shape[1])]
     return np.stack(means, axis=1) if means else gap
-
-
-def _axis_ends_with_zero(gaps: Mapping[str, np.ndarray]) -> tuple[float, float]:
-    """Ends of an axis that has room for all lines and for zero."""
-    finite = np.concatenate([gap[np.isfinite(gap)] for gap in gaps.values()])
-    low, high = min(finite.min(initial=0.0), 0.0), max(finite.max(initial=0.0), 0.0)
-    room = 0.08 * (high - low or 1.0)
-    return low - room, high + room
 
 
 def _gap_text(gap: np.ndarray) -> str:

@@ -64,7 +64,8 @@ def domain_gaps(
     for number, (domain, rows) in enumerate(values.items()):
         x, y = _name("x", number), _name("y", number // _BESIDE)
         data += _panel(rows, (bounds or {}).get(domain, {}), {"xaxis": x, "yaxis": y}, baseline)
-        low, high = _axis_ends_with_zero(rows, (bounds or {}).get(domain, {}))
+        of_domain = np.array([*(bounds or {}).get(domain, {}).values()])
+        low, high = axes.ends_with_zero([*rows.values(), of_domain], room=0.1)
         place = {"domain": across[number % _BESIDE], "anchor": y, "nticks": 5}
         told = f"{domain}<br>{named[domain]}"  # on one line, the titles of two panels would meet on a phone
         layout[_name("xaxis", number)] = axes.axis(low, high, told, **place)
@@ -112,13 +113,6 @@ def _panel(
     along = traces.segments(places[:, 1] - 0.35, places[:, 1] + 0.35)
     bound = traces.line("limit", across, along, traces.stroke(style.PINK, 2.5), **on)
     return [zero | on, middle, seeds, bound]  # a seed lies above the mean, which would hide it
-
-
-def _axis_ends_with_zero(rows: Mapping[str, np.ndarray], bounds: Mapping[str, float]) -> tuple[float, float]:
-    """Ends of an axis that has room for all numbers and for zero."""
-    gaps = np.concatenate([*rows.values(), np.array([0.0, *bounds.values()])])
-    room = 0.1 * (float(np.ptp(gaps)) or 1.0)
-    return float(gaps.min()) - room, float(gaps.max()) + room
 
 
 def _signed(value: float) -> str:

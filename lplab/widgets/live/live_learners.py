@@ -40,7 +40,7 @@ class LiveLearners(LiveRun):
         self.runs = dict(runs)
 
         def reports() -> Iterator[Reports]:
-            return run_in_lockstep([iter(run) for run in self.runs.values()], steps)
+            return interleave_runs([iter(run) for run in self.runs.values()], steps)
 
         def draw(results: tuple[Reports, ...]) -> go.Figure:
             curves = [figures.LearnerCurve(name, *_columns(results, i)) for i, name in enumerate(self.runs)]
@@ -129,7 +129,7 @@ def live_learners(
     return LiveLearners(runs, steps=counts[0], loss_range=loss_range, name=name, start=start)
 
 
-def run_in_lockstep(runs: Sequence[Iterator[Report]], steps: int) -> Iterator[Reports]:
+def interleave_runs(runs: Sequence[Iterator[Report]], steps: int) -> Iterator[Reports]:
     """The reports of all runs, step by step; reports after the last step are dropped. Closing it closes all runs."""
     try:
         for number, reports in enumerate(zip_longest(*runs)):

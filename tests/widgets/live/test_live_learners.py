@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 from lplab.parallel import RunSettings, SimulatedRun
 from lplab.parallel.launch import DistributedRun
 from lplab.widgets import LiveLearners, live_learners
-from lplab.widgets.live.live_learners import run_in_lockstep
+from lplab.widgets.live.live_learners import interleave_runs
 from tests.parallel.ranks import light_command
 
 SECONDS = 120  # patience with a loaded machine
@@ -208,8 +208,8 @@ def test_runs_side_by_side_are_closed_together():
         finally:
             closed.append(name)
 
-    both = run_in_lockstep([run("a", 3), run("b", 2)], steps=3)
+    both = interleave_runs([run("a", 3), run("b", 2)], steps=3)
     assert next(both) == ({"step": 0, "name": "a"}, {"step": 0, "name": "b"})
     both.close()
     assert closed == ["a", "b"]
-    assert [r[1] for r in run_in_lockstep([run("a", 3), run("b", 2)], steps=3)][2] is None
+    assert [r[1] for r in interleave_runs([run("a", 3), run("b", 2)], steps=3)][2] is None
