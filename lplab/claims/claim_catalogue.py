@@ -186,11 +186,11 @@ def get(id_: str) -> Claim:
     >>> get("gupta")
     Traceback (most recent call last):
     ...
-    ValueError: unknown claim 'gupta'; did you mean gupta_2015 or ...? All: gupta_2015, ...
+    ValueError: unknown claim 'gupta'; did you mean gupta_2015 or ...?; the command `lplab claims list` shows all
     """
     for claim in (*CLAIMS, *LARGER):
         if claim.id == id_:
             return claim
-    close = closest_names(id_, experiments())
-    hint = f"did you mean {' or '.join(close)}? All: " if close else "there are "
-    raise ValueError(f"unknown claim {id_!r}; {hint}{', '.join(names())}")
+    close = closest_names(id_, experiments(), cutoff=0.5)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    raise ValueError(f"unknown claim {id_!r}{hint}; the command `lplab claims list` shows all")

@@ -78,7 +78,9 @@ def _run(argv: Sequence[str] | None) -> int:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for add in COMMANDS:
         add(commands)
-    args = parser.parse_args(argv)
+    args, others = parser.parse_known_args(argv)
+    if others:  # argparse itself would name the program alone, whose help does not have the options of the command
+        args.parser.error(f"unrecognized arguments: {' '.join(others)}")
     args.argv = list(sys.argv[1:] if argv is None else argv)
     if getattr(args, "json", False) or getattr(args, "start_from", None):
         print_json()

@@ -3,7 +3,7 @@
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -96,19 +96,32 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that reports bad input in one line instead of the whole usage.
 
     Attributes:
+        given: the words that it was to parse last.
         hint: of a group of commands, what a word that is no command of it is answered with, besides the list.
     """
 
+    given: Sequence[str] = ()
     hint: Callable[[str], str] | None = None
 
     def error(self, message: str) -> NoReturn:
         """Print ``message`` to stderr and exit with code 2."""
-        if message.endswith("expected one argument"):  # so argparse says of a value that looks like an option
+        if message.endswith("expected one argument") and self._is_followed_by_a_minus(message):
             message += "; a value that begins with a minus is written behind =, as in --option=-1"
         wrong = re.search(r"invalid choice: '([^']*)'", message)
         if self.hint and wrong:
             message += f"; {self.hint(wrong[1])}"
         self.exit(2, f"{self.prog}: {' '.join(message.split())} ({self.prog} --help)\n")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does, with the words kept for :meth:`error`."""
+        self.given = list(sys.argv[1:] if args is None else args)
+        return super().parse_known_args(args, namespace)
+
+    def _is_followed_by_a_minus(self, message: str) -> bool:
+        """Whether the option that a message names has a value that argparse takes for another option."""
+        options = message.removeprefix("argument ").partition(":")[0].split("/")
+        pairs = zip(self.given, self.given[1:], strict=False)
+        return any(word in options and value.startswith("-") for word, value in pairs)
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Write help and version as any output: argparse itself passes over errors of the stream."""

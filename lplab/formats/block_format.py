@@ -44,8 +44,9 @@ class BlockFormat:
         tensor_scale: use one more float32 scale for the tensor, so that the block scales fit their format (NVFP4).
         name: shown in figures and messages.
 
-    A block with NaN or infinity in it becomes NaN: ``encode`` gives it elements 0 under the scale's NaN (0xFF in E8M0).
-    A block of zeros stays zeros.
+    A block with NaN or infinity in it becomes NaN: ``encode`` gives it elements 0 under the scale's NaN (0xFF in E8M0),
+    and refuses it in NVFP4. With a scale that is a FloatFormat, NVFP4's among them, the arithmetic is that of float32:
+    a number beyond its range counts as infinite. A block of zeros stays zeros.
 
     "floor" is the rule of microxcaling, too. That library takes the logarithm in float32, which is one too large just
     below a power of two, and makes NaN of a scale beyond 2^127, which stays 2^127 here.

@@ -93,11 +93,16 @@ _ALIASES = {  # what numpy, PyTorch and ml_dtypes call some of them
     "float32": "fp32",
     "bfloat16": "bf16",
     "float16": "fp16",
+    "float8_e3m4": "e3m4",
+    "float8_e4m3": "e4m3",
     "float8_e4m3fn": "e4m3fn",
+    "float8_e4m3b11fnuz": "e4m3b11fnuz",
     "float8_e5m2": "e5m2",
     "float8_e4m3fnuz": "e4m3fnuz",
     "float8_e5m2fnuz": "e5m2fnuz",
     "float8_e8m0fnu": "e8m0",
+    "float6_e2m3fn": "e2m3",
+    "float6_e3m2fn": "e3m2",
     "float4_e2m1fn": "e2m1",
 }
 _KINDS = {  # what people call several of them, or one that has a longer name
@@ -146,7 +151,7 @@ def get(name: str) -> Any:
     >>> get("e4m3nf")
     Traceback (most recent call last):
     ...
-    ValueError: unknown format 'e4m3nf'; closest: e4m3fn, e4m3, e4m3fnuz. See lplab.formats.names(); qI.F is fixed point
+    ValueError: unknown format 'e4m3nf'; closest: e4m3fn, e4m3, e4m3fnuz; the command `lplab formats` lists all
     """
     name = _ALIASES.get(name, name)
     if name in _CATALOGUE:
@@ -159,8 +164,8 @@ def get(name: str) -> Any:
         return _p3109(int(p3109[1]), int(p3109[2]), p3109[3] == "s", p3109[4] == "e")
     kind = str(name).lower().replace("float", "fp")
     close = _KINDS.get(kind) or closest_names(name, _CATALOGUE)
-    hint = f"closest: {', '.join(close)}. " if close else ""
-    raise ValueError(f"unknown format {name!r}; {hint}See lplab.formats.names(); qI.F is fixed point")
+    hint = f"; closest: {', '.join(close)}" if close else ""
+    raise ValueError(f"unknown format {name!r}{hint}; the command `lplab formats` lists all")
 
 
 def _p3109(width: int, precision: int, signed: bool, extended: bool) -> Any:

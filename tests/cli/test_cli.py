@@ -58,6 +58,14 @@ def test_every_format_can_be_looked_up(name, capsys):
     (["claims", "table", "--folder", "x" * 300], "xxx"),
     (["claims", "table", "--html", "--page"], "not allowed with argument"),
     (["claims", "table", "wang_2018", "--html", "-o", "no/such/folder/page.html"], "no/such/folder/page.html"),
+    (["quantize", "fp8", "0.1"], "closest: e4m3fn, e5m2; the command `lplab formats` lists all"),
+    (["quantize", "double", "0.1"], "unknown format 'double'; the command"),
+    (["quantize", "int8", "0.1", "--scale", "2"], "lplab quantize: unrecognized arguments: --scale 2"),
+    (["quantize", "0.1", "e4m3fn"], "not a number: 'e4m3fn'; write the format first"),
+    (["quantize", "e2m1", "0.7", "--seed", "3"], "--seed is the seed of --rounding stochastic"),
+    (["quantize", "e2m1", "0.7", "--rounding"], "expected one argument (lplab quantize --help)"),
+    (["claims", "table", "xyz"], "unknown claim 'xyz'; the command `lplab claims list` shows all"),
+    (["simulate", "resnet50", "--link", "10 Gbit"], '. Or type a bandwidth and a latency: "100Gb/s, 2us"'),
     (["formulas"], "'claims', 'exercises', 'capstone', 'report', 'grade', 'doctor'"),
     ([], "COMMAND"),
     (["claims"], "list|run|table"),
@@ -98,7 +106,8 @@ def test_a_number_is_printed_with_its_value_code_and_errors(capsys):
 def test_numbers_of_every_format_are_those_of_the_library(name, capsys):
     fmt, numbers = formats.get(name), [0.1, -3.0, -1e-3, 0.0, 1e3]
     for rounding in ("nearest_even", "up", "stochastic"):
-        found = quantized(capsys, name, *map(str, numbers), "--rounding", rounding, "--seed", "7")
+        seed = ("--seed", "7") if rounding == "stochastic" else ()
+        found = quantized(capsys, name, *map(str, numbers), "--rounding", rounding, *seed)
         values = fmt.quantize(numbers, rounding, 7)
         assert [each["number"] for each in found["numbers"]] == numbers
         np.testing.assert_array_equal([float(each["result"]) for each in found["numbers"]], values)
@@ -127,15 +136,21 @@ def test_what_has_no_code_or_error_is_a_dash(capsys):
     assert cli.main(["quantize", "int8", "nan"]) == 0
     rows = [line[24:] for line in capsys.readouterr().out.splitlines()[3:]]
     assert rows == ["nan", "nan", "-  (the format has no code for it)", "-", "-"]
-    found = quantized(capsys, "nvfp4", "1", "inf")
-    assert found["scales"] == [] and [each["code"] for each in found["numbers"]] == [None, None]
+    found = quantized(capsys, "nvfp4", *["1"] * 16, "inf", "1e40")
+    healthy, lost = found["scales"]
+    assert healthy == quantized(capsys, "nvfp4", *["1"] * 16)["scales"][0] and lost == {"scale": "nan", "code": None}
+    assert [each["code"] is None for each in found["numbers"]] == [False] * 16 + [True] * 2
+    assert found["numbers"][0]["code"] == "0 11 1" and found["tensor_scale"] > 0
     assert quantized(capsys, "e4m3fn", "inf")["numbers"][0]["error"] == "-inf"
 
 
 def test_numbers_of_a_block_format_share_a_scale(capsys):
     assert cli.main(["quantize", "mxfp4", "0.1", "-0.5", "3"]) == 0
     text = capsys.readouterr().out
-    assert "  block                 3 of 32 numbers; " in text and "  scale                 0.5 (01111110)" in text
+    assert (
+        "  block                 3 numbers make one short block; " in text
+        and "  scale                 0.5 (01111110)" in text
+    )
     assert cli.main(["quantize", "nvfp4", *["1"] * 20]) == 0
     text = capsys.readouterr().out
     assert "20 numbers, more than the 16 of a block: 2 blocks" in text and "tensor scale" in text
@@ -146,7 +161,18 @@ def test_a_seed_that_was_drawn_is_told_and_gives_the_same_again(capsys):
     numbers = ["0.3"] * 20
     first = quantized(capsys, "mxfp4", *numbers, "--rounding", "stochastic")
     assert first == quantized(capsys, "mxfp4", *numbers, "--rounding", "stochastic", "--seed", str(first["seed"]))
-    assert quantized(capsys, "mxfp4", *numbers, "--seed", "7")["seed"] is None
+    assert quantized(capsys, "mxfp4", *numbers)["seed"] is None
+
+
+def test_fields_of_a_negative_integer_or_posit_are_said_to_be_in_twos_complement(capsys):
+    for name, number, is_said in (
+        ("int8", "-3", True),
+        ("posit8_2", "-3", True),
+        ("int8", "3", False),
+        ("e5m2", "-3", False),
+    ):
+        assert cli.main(["quantize", name, number]) == 0
+        assert ("two's complement" in capsys.readouterr().out) is is_said
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows calls such a folder missing")

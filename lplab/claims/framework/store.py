@@ -114,6 +114,15 @@ class Stored:
     numbers: dict[str, Numbers]
     sessions: tuple[Session, ...] = ()
 
+    def __repr__(self) -> str:
+        """In a line: the numbers of a claim can fill many pages.
+
+        >>> Stored({"a": {"loss": 1.0}})
+        Stored(1 measurement of 0 runs)
+        """
+        count, runs = len(self.numbers), len(self.sessions)
+        return f"Stored({count} measurement{'s' * (count != 1)} of {runs} run{'s' * (runs != 1)})"
+
     def results(self, claim: Claim) -> Results:
         """The stored numbers of the claim's points, and of its seeds that count (:meth:`seeds`)."""
         counted = self.seeds(claim)

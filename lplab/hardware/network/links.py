@@ -151,7 +151,7 @@ def get(link: str | Link) -> Link:
         try:
             return lookup(_table(), link, "link")
         except ValueError as problem:
-            raise ValueError(f'{problem} Or type a bandwidth and a latency: "100Gb/s, 2us"') from None
+            raise ValueError(f'{str(problem).rstrip("?")}. Or type a bandwidth and a latency: "100Gb/s, 2us"') from None
     number, thousands, unit, latency, small = typed.groups()
     bandwidth = float(number) * _THOUSANDS[thousands] / (8 if unit == "b" else 1)
     seconds = ASSUMED_LATENCY if latency is None else float(latency) * _THOUSANDS[small]
