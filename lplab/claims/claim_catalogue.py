@@ -186,11 +186,11 @@ def get(id_: str) -> Claim:
     >>> get("gupta")
     Traceback (most recent call last):
     ...
-    ValueError: unknown claim 'gupta'; did you mean gupta_2015 or ...?; the command `lplab claims list` shows all
+    ValueError: unknown claim 'gupta'; did you mean gupta_2015? `lplab claims list` shows all
     """
     for claim in (*CLAIMS, *LARGER):
         if claim.id == id_:
             return claim
     close = closest_names(id_, experiments(), cutoff=0.5)
-    hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    raise ValueError(f"unknown claim {id_!r}{hint}; the command `lplab claims list` shows all")
+    hint = f"did you mean {' or '.join(close)}? " if close else ""
+    raise ValueError(f"unknown claim {id_!r}; {hint}`lplab claims list` shows all")

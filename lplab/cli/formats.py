@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,6 +44,8 @@ def run_formats(args: argparse.Namespace) -> int:
     print(number_format)
     for key, value in numbers(number_format).items():
         print(f"  {key.replace('_', ' '):<22}{format_value(value)}")
+    for name, number in (("4 times max becomes", 4 * number_format.max), ("infinity becomes", math.inf)):
+        print(f"  {name:<22}{format_value(number_format.quantize(number))}")
     print(f"  {'in Python':<22}formats.get({number_format.name!r})")
     return 0
 

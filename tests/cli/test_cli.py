@@ -64,7 +64,7 @@ def test_every_format_can_be_looked_up(name, capsys):
     (["quantize", "0.1", "e4m3fn"], "not a number: 'e4m3fn'; write the format first"),
     (["quantize", "e2m1", "0.7", "--seed", "3"], "--seed is the seed of --rounding stochastic"),
     (["quantize", "e2m1", "0.7", "--rounding"], "expected one argument (lplab quantize --help)"),
-    (["claims", "table", "xyz"], "unknown claim 'xyz'; the command `lplab claims list` shows all"),
+    (["claims", "table", "xyz"], "unknown claim 'xyz'; `lplab claims list` shows all"),
     (["simulate", "resnet50", "--link", "10 Gbit"], '. Or type a bandwidth and a latency: "100Gb/s, 2us"'),
     (["formulas"], "'claims', 'exercises', 'capstone', 'report', 'grade', 'doctor'"),
     ([], "COMMAND"),

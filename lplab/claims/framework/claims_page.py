@@ -43,7 +43,8 @@ How to read the numbers:
   largest in brackets. A loss in bits is the loss in nats, as PyTorch gives it, divided by ln 2.
 - A mean of differences is *surely* above a limit if every difference is, and Student's test at 5 % says so, too.
   *Surely within* is the same from the other side. With three seeds both often fail. Then the check is *undecided*: it
-  does not hold, and its opposite is not sure either.
+  does not hold, and its opposite is not sure either. The words before *(undecided)* are the paper's statement. They do
+  not say in which direction our numbers point.
 - Behind *theirs* stands how we know it: *read* in the paper, *second-hand* from somebody who quotes it, or *recalled*
   from memory and not looked up.
 - Where a claim is about machines, its numbers are computed by a model, and the section says so. More published numbers

@@ -30,7 +30,7 @@ class ParityRow:
     modules, never written a second time. The larger experiment counts where there is one, else the small one.
 
     Args:
-        name: the quantity in plain words, such as "steps that an element waits, over all steps".
+        name: the quantity in plain words, such as "layers with weights".
         paper: of the paper's experiment; None where it is not known.
         source: how we know the paper's value, with one of the words "read", "second-hand" and "recalled"; or, where
             there is none, the reason.

@@ -47,11 +47,11 @@ claim = ClaimBuilder.larger(
     "Steps, batch and unrolling of the paper's network are recalled.",
     parity=(
         ParityRow(
-            "steps an element waits, over all steps", WAIT / _STEPS_OF_THE_PAPER,
+            "how long an element waits before it is sent, as a share of the steps", WAIT / _STEPS_OF_THE_PAPER,
             "5 of 500 follows from the ratio; 45 epochs of 50,000 samples in batches of 10, recalled",
             WAIT / small.STEPS, WAIT / STEPS,
-            f"A factor of three takes {_STEPS_OF_THE_PAPER / 3:,.0f} steps: ten runs of them are some six hours on one "
-            "core.",
+            f"A factor of three takes {_STEPS_OF_THE_PAPER / 3:,.0f} steps: ten runs of them are some four hours on "
+            "one core.",
         ),
         ParityRow("elements in a bin", 500, "recalled", BIN, BIN),
         ParityRow("windows in a batch, of all learners", 10, "recalled", 16, BATCH),

@@ -235,7 +235,7 @@ def one_sign_is_worst(results: Results) -> CheckResult:
     )
 
 
-@claim.explanation("In a weight gradient the lost bits are as many as those of FP8")
+@claim.explanation("In a weight gradient the sums lose more than FP8 operands do, for one of the two ways")
 def gradients_notice(results: Results) -> CheckResult:
     """Without promotion, whether the error of the sums is above that of rounding the operands to FP8."""
     shares = {

@@ -94,7 +94,7 @@ claim = ClaimBuilder(
     "are a synthesiser's. The pictures' network is depthwise, which FP8 of 2018 was not tested with. ScaleCom sends "
     "one element of 25 in every layer of 1,024 weights or more, the mildest of the paper's rates. A point is 20 "
     "pictures or 6 words of the test, and seeds differ by more than one. Five seeds leave some cells undecided. "
-    "Where a paper gives no number, or one that is recalled, the limit of 1 is our choice.",
+    "Limits of 1 are our choice: no number for them was read in a paper.",
 )
 
 
@@ -234,9 +234,10 @@ def have_learned(wrong_below: Mapping[str, float], bits_below: float) -> Callabl
     def check(results: Results) -> CheckResult:
         wrong = {domain: _values(results, domain, FLOAT, "error") for domain in wrong_below}
         bits = _values(results, CHARACTERS, FLOAT, "loss")
-        each = join_words([f"{np.mean(values):.1f} % ({domain})" for domain, values in wrong.items()])
-        learned = [values.max() < wrong_below[domain] for domain, values in wrong.items()]
-        text = f"Wrong in float32: {each}; characters take {np.mean(bits):.2f} bits, guessing {np.log2(75):.2f}."
+        each_of = [f"{x.mean():.1f} ({x.max():.1f}, {wrong_below[domain]:g}) {domain}" for domain, x in wrong.items()]
+        learned = [each.max() < wrong_below[domain] for domain, each in wrong.items()]
+        text = f"Percent wrong in float32 (worst seed, limit): {join_words(each_of)}; characters take "
+        text += f"{np.mean(bits):.2f} bits, guessing {np.log2(75):.2f}."
         return CheckResult(all(learned) and bool(bits.max() < bits_below), text)
 
     return check

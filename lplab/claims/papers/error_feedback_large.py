@@ -51,10 +51,11 @@ claim = ClaimBuilder.larger(
     parity=(
         ParityRow(
             "steps", _STEPS_OF_THE_PAPER, "200 epochs of CIFAR-10, recalled", small.STEPS, STEPS,
-            "Twenty-five runs of a third as many steps are four hours on one core.",
+            "Twenty-five runs of a third as many steps are three hours on one core.",
         ),
         ParityRow(
-            "steps an element waits, over all steps: top-k", None, "none: its runs are of signs, recalled",
+            "how long an element waits before it is sent, as a share of the steps: top-k", None,
+            "none: its runs are of signs, recalled",
             1 / DENSITY / small.STEPS, 1 / DENSITY / STEPS,
         ),
         ParityRow("learners", 1, "recalled", small.LEARNERS, LEARNERS),

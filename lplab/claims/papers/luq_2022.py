@@ -178,7 +178,7 @@ def measured(results: Results) -> str:
     """Bias, variance and the trainings."""
     bias = max(float(np.abs(_tensor(results, t, "one_bias")).max()) for t in TENSORS)
     trained = "; ".join(f"{rule} {median_and_range(_losses(results, rule))}" for rule in RULES)
-    return f"bias below {100 * bias:.1f} %; {two_samples_halve_it(results).sentence} Trainings: {trained} bits"
+    return f"bias below {100 * bias:.1f} %. {two_samples_halve_it(results).sentence} Trainings: {trained} bits"
 
 
 claim.draw("test loss, bits", lambda results: {rule: _losses(results, rule) for rule in RULES})

@@ -238,7 +238,7 @@ def measured(results: Results) -> str:
     drawn = median_and_range(_of(results, DRAWN, "slope_of_mean"), 3)
     return (
         f"slope of MXFP4 to nearest {nearest}, of NVFP4 {nvfp4}, of stochastic MXFP4 {drawn}. "
-        f"{averaging_repairs(results).sentence}"
+        f"{averaging_repairs(results).sentence.removesuffix('.')}"
     )
 
 

@@ -37,7 +37,7 @@ claim = ClaimBuilder(
     where="abstract; table of SpinQuant's repository",
     statement="With weights and activations of 4 bits a language model whose activations were rotated before rounding "
     "loses little, one that was smoothed loses much more, as does one that was left as it is.",
-    published="All in 4 bits, perplexity (2 to the power of the bits a token) 5.5 in 16: rounding to nearest 2,000, "
+    published="all in 4 bits, perplexity (2 to the power of the bits a token) 5.5 in 16: rounding to nearest 2,000, "
     "SmoothQuant 600, QuaRot 6.4 (read in SpinQuant's repository)",
     experiment=f"The Llama of llm_int8_2022 with an outlier channel of {OUTLIER} times planted behind each norm. "
     "Weights (groups of 32 neighbours share a scale and a zero, the integer that stands for 0) and inputs (a scale for "
@@ -126,7 +126,7 @@ claim.compared(theirs_on="Llama-2-7B, WikiText-2", ours_on="characters, a Llama 
 claim.found(
     rotation_beats_smoothing,
     holds="rotating costs less than smoothing",
-    fails="rotating does not surely cost less than smoothing",
+    fails="rotating costs more than smoothing",
 )
 claim.found(
     rotation_beats_smoothing_without_outliers,

@@ -56,7 +56,7 @@ claim = ClaimBuilder(
             why=f"One element of 400 would wait for longer than the {STEPS} steps.",
         ),
         ParityRow(
-            "steps that an element waits, over all steps",
+            "how long an element waits before it is sent, as a share of the steps",
             None,
             "the number of steps behind the figures is not in our notes",
             small=CHUNK / STEPS,

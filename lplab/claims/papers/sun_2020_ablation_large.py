@@ -1,7 +1,7 @@
 """Sun et al. 2020, larger: what each step away from four bits brings, on real pictures and in a deeper Transformer.
 
 Recipes branch from float32 checkpoints, as in the small experiment. Branches are longer and see larger batches, so that
-the mean training loss of their last half is the mean over five times as many pictures.
+the mean training loss of their last half is the mean over two and a half times as many pictures.
 """
 
 from __future__ import annotations

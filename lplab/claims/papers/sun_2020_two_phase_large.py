@@ -41,7 +41,8 @@ claim = ClaimBuilder.larger(
     budget_seconds=2400,
     float32_ends=(Float32End("fashion_resnet20", {"recipe": FLOAT}, "half as wide", STEPS, BATCH),),
     limits="Less than two epochs of a net of 8 to 32 channels; the paper's trainings have 100 epochs and up to 512 "
-    "channels. How running means come to thousands there is not told in what we could read.",
+    "channels. We could not read how the running means reach thousands "
+    "there. Two explanations compare one phase with two. They were written after the run.",
     parity=(
         ParityRow("layers with weights", 18, "ResNet-18, read", small=small.DEPTH, large=DEPTH),
         ParityRow(
@@ -50,7 +51,7 @@ claim = ClaimBuilder.larger(
             "100 epochs of ImageNet, 256 pictures a batch, read",
             small=small.STEPS,
             large=STEPS,
-            why="500,000 steps of this net take nine hours for each arm of each seed.",
+            why="500,000 steps of this net take eight hours of a core for each arm of each seed.",
         ),
         ParityRow(
             "learning rate over 1 − momentum",
@@ -149,17 +150,25 @@ claim.criterion("One phase is worse than two")(small.one_phase_is_worse)
 claim.criterion("Batch norms measured anew bring one phase back")(small.retuning_recovers_one_phase)
 
 
-@claim.explanation("The drift of one phase grows with the steps")
+@claim.explanation("With one phase they stay near float32's, too")
+def means_stay_with_one_phase(results: Results) -> CheckResult:
+    """Whether one phase passes the check of two phases as well, which then says nothing of the phases."""
+    one = _numbers(results, SINGLE, "mean") / _numbers(results, FLOAT, "mean")
+    return CheckResult(bool(one.max() <= small.NEAR), f"With one phase: {median_and_range(one)} times that of float32.")
+
+
+@claim.explanation("The drift of one phase grows more with the steps than that of two phases")
 def drift_grows(results: Results) -> CheckResult:
-    """Whether more steps would show it: from a quarter of them on, one phase's means grow against those of float32."""
+    """Whether more steps would show it: from a quarter of them on, one phase's means grow more than those of two."""
     parts = ("mean_quarter", "mean_half", "mean")
-    grown = [_numbers(results, SINGLE, part) / _numbers(results, FLOAT, part) for part in parts]
-    texts = [median_and_range(each) for each in grown]
-    return CheckResult(
-        bool((grown[2] > grown[0]).all()),
-        f"The largest running mean with one phase, in units of float32's: {texts[0]} after a quarter of the steps, "
-        f"{texts[1]} after half, {texts[2]} at the end.",
-    )
+    texts, growths = [], []
+    for name, words in ((SINGLE, "one phase"), (TWO, "two phases")):
+        grown = [_numbers(results, name, part) / _numbers(results, FLOAT, part) for part in parts]
+        quarter, half, end = (median_and_range(each) for each in grown)
+        texts.append(f"with {words} {quarter} after a quarter of the steps, {half} after half, {end} at the end")
+        growths.append(np.log2(grown[2] / grown[0]))
+    text = f"The largest running mean in units of float32's: {'; '.join(texts)}."
+    return paired_result(text, above(growths[0] - growths[1]))
 
 
 @claim.explanation("In training one phase is worse than two")
@@ -202,6 +211,11 @@ claim.found(
     small.means_stay_with_two_phases,
     holds="batch norms drift with one phase, not with two",
     fails="batch norms do not drift with one phase alone",
+)
+claim.found(
+    means_stay_with_one_phase,
+    holds="with two phases they stay near float32's, and with one, too",
+    fails="with one phase they leave float32's",
 )
 claim.found(small.one_phase_is_worse, holds="one phase is worse than two", fails="one phase is no worse than two")
 claim.found(

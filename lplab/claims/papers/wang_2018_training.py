@@ -110,12 +110,18 @@ def _of(results: Results, sums: str, number: str, pictures: int = LONG) -> np.nd
     return results.values(number, sums=sums, pictures=pictures)
 
 
+def _adds_half(results: Results) -> np.ndarray:
+    """On which seeds sums in chunks of 64 add half of the operands' error or more."""
+    error, operands = (_of(results, CHUNKED, number) for number in ("error", "operands"))
+    return np.asarray(error >= operands / 2)
+
+
 @claim.criterion("With chunks of 64 the sums add less error than half of the operands'")
 def chunks_are_harmless(results: Results) -> CheckResult:
     """On every seed the error of sums in chunks is less than half of what FP8 operands cost, and the slope 1 to 1 %."""
     error, operands, slope = (_of(results, CHUNKED, number) for number in ("error", "operands", "slope"))
     return CheckResult(
-        bool((error < operands / 2).all() and (np.abs(slope - 1) < 0.01).all()),
+        bool(not _adds_half(results).any() and (np.abs(slope - 1) < 0.01).all()),
         f"With chunks of 64 sums change the gradient by {median_and_range(100 * error, 1)} %, FP8 operands by "
         f"{median_and_range(100 * operands, 1)} %; its slope along the exact one is {median_and_range(slope, 3)}.",
     )
@@ -227,7 +233,10 @@ claim.found(
 claim.found(
     chunks_are_harmless,
     holds="with chunks of 64 they add less than half of that",
-    fails="with chunks of 64 they add more than half of what the operands do",
+    fails=lambda results: (
+        f"with chunks of 64 they add more than half of what the operands do on {int(_adds_half(results).sum())} of "
+        f"{len(_adds_half(results))} seeds"
+    ),
 )
 claim.leaves_out("one gradient, no training was run")
 
