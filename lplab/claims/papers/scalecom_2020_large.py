@@ -249,7 +249,7 @@ def measured(results: Results) -> str:
     for setting, method in ((FEW, PLAIN), (MANY, FILTERED)):
         ours, dense = (100 - _of(results, setting, m).mean() for m in (method, DENSE))
         parts.append(f"{ours:.2f} % right with {setting.learners} learners (uncompressed {dense:.2f} %)")
-    return "; ".join(parts)
+    return f"means: {'; '.join(parts)}"
 
 
 claim.draw(
