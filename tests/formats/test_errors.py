@@ -103,7 +103,7 @@ def test_a_kind_of_formats_is_answered_with_those_of_it(kind):
     found = catalogue._KINDS[kind]
     assert set(found) <= set(F.names())
     for name in (kind, kind.upper(), kind.replace("fp", "Float")):
-        with pytest.raises(ValueError, match=f"unknown format '{name}'; closest: {', '.join(found)}. See"):
+        with pytest.raises(ValueError, match=f"unknown format '{name}'; closest: {', '.join(found)}; the"):
             F.get(name)
 
 

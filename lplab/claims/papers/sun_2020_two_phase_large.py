@@ -209,12 +209,12 @@ claim.compared(
 claim.found(
     small.means_drift_with_one_phase,
     small.means_stay_with_two_phases,
-    holds="batch norms drift with one phase, not with two",
+    holds="batch norms drift with one phase alone",
     fails="batch norms do not drift with one phase alone",
 )
 claim.found(
     means_stay_with_one_phase,
-    holds="with two phases they stay near float32's, and with one, too",
+    holds="they stay near float32's with either",
     fails="with one phase they leave float32's",
 )
 claim.found(small.one_phase_is_worse, holds="one phase is worse than two", fails="one phase is no worse than two")

@@ -54,8 +54,10 @@ def test_copied_code_gives_the_sum_of_the_figure(explorer, preset, chunk):
     explorer.set(preset=preset, chunk=chunk)
     value = float(eval(explorer.position.code, {"arithmetic": arithmetic, "numbers": numbers}))
     drawn = float(explorer.figure.data[1].y[-1])
-    if "stochastic" in preset:  # other random bits
-        assert abs(value - drawn) < 0.1 * drawn
+    if (
+        "stochastic" in preset
+    ):  # other random bits: each of the two sums is 3 % from their mean, as a standard deviation
+        assert abs(value - drawn) < 0.2 * drawn
     else:
         assert value == drawn or (np.isinf(value) and np.isnan(drawn))
 
