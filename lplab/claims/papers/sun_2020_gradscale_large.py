@@ -237,7 +237,7 @@ def _arm(network: str, scale: int | str) -> Point:
     return {"network": network, **way}
 
 
-def _gaps(results: Results, network: str, scale: int | str, other: str = FLOAT) -> tuple[np.ndarray, np.ndarray]:
+def _gaps(results: Results, network: str, scale: int | str, other: int | str = FLOAT) -> tuple[np.ndarray, np.ndarray]:
     """Differences of the training losses and of the test losses, seed by seed."""
     return loss_gaps(results, _arm(network, scale), _arm(network, other))
 
