@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +16,7 @@ from tests import durations
 from tests.plugins import cpu_time, order
 
 PROJECT = Path(__file__).parents[1]
-BUDGET = tomllib.loads((PROJECT / "tests/budget.toml").read_text("utf-8"))
+BUDGET = durations.read_budget()
 
 SETTINGS = {
     "pytest.ini": "[pytest]\nmarkers = slow\naddopts = -m 'not slow' -p no:randomly -p xdist.plugin\n",

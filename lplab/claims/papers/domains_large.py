@@ -157,9 +157,8 @@ claim = ClaimBuilder.larger(
     f"{min(p.before for p in _LARGE)} to {max(p.before for p in _LARGE)} steps in float32. From there each recipe goes "
     f"on for {min(p.steps for p in _LARGE)} to {max(p.steps for p in _LARGE)} steps with the same batches, its "
     f"learning rate falling to zero, and so do {LEARNERS} learners in float32, with AdaComp and with ScaleCom. The "
-    "depthwise network was not run with NVFP4, AdaComp and ScaleCom. "
-    "Why methods lose more with characters is tested by float32 with a quarter fewer steps in the "
-    "branch, and by learners with half and twice the learning rate.",
+    "depthwise network was not run with NVFP4, AdaComp and ScaleCom. Why methods lose more with characters is tested "
+    "by float32 with a quarter fewer steps in the branch, and by learners with half and twice the learning rate.",
     points=POINTS,
     seeds=(0, 1, 2, 3, 4),
     budget_seconds=12_000,

@@ -41,8 +41,8 @@ claim = ClaimBuilder.larger(
     budget_seconds=2400,
     float32_ends=(Float32End("fashion_resnet20", {"recipe": FLOAT}, "half as wide", STEPS, BATCH),),
     limits="Less than two epochs of a net of 8 to 32 channels; the paper's trainings have 100 epochs and up to 512 "
-    "channels. We could not read how the running means reach thousands "
-    "there. Two explanations compare one phase with two. They were written after the run.",
+    "channels. We could not read how the running means reach thousands there. Two explanations compare one phase with "
+    "two. They were written after the run.",
     parity=(
         ParityRow("layers with weights", 18, "ResNet-18, read", small=small.DEPTH, large=DEPTH),
         ParityRow(

@@ -159,13 +159,11 @@ f = g
 """,
     "a decorator": """
 import functools
-import linecache
 @functools.lru_cache(maxsize=None)
 def f(x): return 0 if x < 1 else 1 + f(x - 1)
 """,
     "a decorator of one's own": """
 import functools
-import linecache
 def twice(g):
     @functools.wraps(g)
     def wrapped(x): return 2 * g(x)
